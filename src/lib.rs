@@ -1,0 +1,1 @@
+//! Control core of the appliance.
