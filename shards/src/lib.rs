@@ -1,1 +1,13 @@
-//! To be written.
+//! The data plane: per-core shards that carry every client and upstream byte.
+//!
+//! A shard is one pinned thread with its own listeners, connections, upstream peers, buffers and counters. It
+//! decides nothing: the control core hands it a compiled [`plan::Plan`] and, at each change of membership,
+//! addresses or health, one immutable [`snapshot::PoolTable`].
+
+pub mod limits;
+pub mod link;
+pub mod metrics;
+pub mod plan;
+pub mod snapshot;
+pub mod spawn;
+pub mod tally;

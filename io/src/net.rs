@@ -1,0 +1,6 @@
+//! The monoio half: sockets, deadlines, TLS and the HTTP/1 codec of a shard.
+//!
+//! Called by `ringway-shards`, on a shard's own thread only (except the pure codec and the TLS settings,
+//! which the control core builds and hands over).
+
+pub mod tls;

@@ -1,0 +1,21 @@
+//! Bounds of a shard that are not configuration, and their relations.
+
+use std::time::Duration;
+
+/// Bytes in a kibibyte.
+pub const KIB: u64 = 1024;
+/// Bytes in a mebibyte.
+pub const MIB: u64 = 1024 * KIB;
+
+/// Most bytes of a request or response head.
+pub const HEAD_BYTES_MAX: usize = 64 * 1024;
+/// Most header fields of one head.
+pub const HEADERS_MAX: usize = 128;
+/// Most virtual backends a request may pass before it must have met an origin.
+pub const HOPS_MAX: usize = 16;
+/// Messages that may wait between the control core and one shard, each way.
+pub const LINK_QUEUE_LEN: usize = 256;
+/// How often deadlines are looked at: a deadline is met within this time after it passed.
+pub const DEADLINE_TICK: Duration = Duration::from_millis(50);
+
+const _: () = assert!(HEAD_BYTES_MAX as u64 <= MIB);

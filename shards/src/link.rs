@@ -1,0 +1,118 @@
+//! All that crosses between the control core and a shard: owned messages and immutable snapshots.
+//!
+//! Queues are bounded. A shard never waits for room: what it cannot report it drops and counts. The control
+//! core tries again at its next turn.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use ringway_io::cross::{Receiver, Sender, queue};
+
+use crate::limits::LINK_QUEUE_LEN;
+use crate::metrics::ShardMetrics;
+use crate::plan::{Generation, ListenerId, Plan};
+use crate::snapshot::PoolTable;
+
+/// Index of a shard, from 0.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ShardId(pub u16);
+
+/// Control core to shard.
+#[derive(Debug)]
+pub enum Command {
+    /// Do for this plan all that can fail (bind new listeners) and answer [`Event::Prepared`].
+    Prepare(Arc<Plan>),
+    /// Serve the prepared plan with this table from the next request on; drain listeners it no longer has.
+    Commit(Arc<PoolTable>),
+    /// Forget the prepared plan.
+    Abort,
+    /// Use this table from the next pick on. Of several waiting tables only the last counts.
+    Table(Arc<PoolTable>),
+    /// Answer [`Event::Metrics`] with this token.
+    Scrape(u64),
+    /// Stop accepting, finish what runs, close idle connections; answer [`Event::Drained`], at the latest
+    /// after this time.
+    Drain(std::time::Duration),
+}
+
+/// Shard to control core.
+#[derive(Debug)]
+pub enum Event {
+    /// The runtime runs. Says which driver it got, and why not io_uring if it was asked for or tried.
+    Started {
+        /// The driver in use.
+        driver: Driver,
+        /// Why io_uring was refused, when it was.
+        refused: Option<String>,
+    },
+    /// Answer to [`Command::Prepare`]: bound addresses by listener, or what could not be done.
+    Prepared(Generation, Result<Vec<(ListenerId, SocketAddr)>, String>),
+    /// The plan is served.
+    Committed(Generation),
+    /// No request uses plans older than this any more.
+    Released(Generation),
+    /// Counters of this shard, all since start.
+    Metrics(u64, Box<ShardMetrics>),
+    /// The drain ended; how many connections were cut.
+    Drained(u32),
+}
+
+/// What moves a shard's bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Driver {
+    /// io_uring.
+    IoUring,
+    /// epoll.
+    Epoll,
+}
+
+impl Driver {
+    /// The name used in configuration, logs and metrics.
+    pub fn name(self) -> &'static str {
+        match self {
+            Driver::IoUring => "io_uring",
+            Driver::Epoll => "epoll",
+        }
+    }
+}
+
+/// A shard's ends.
+pub struct ShardEnd {
+    /// This shard.
+    pub id: ShardId,
+    /// From the control core.
+    pub commands: Receiver<Command>,
+    /// To the control core; shared by all shards.
+    pub events: Sender<(ShardId, Event)>,
+}
+
+/// All ends of the links of one process.
+pub struct Links {
+    /// By shard id: commands to it.
+    pub commands: Vec<Sender<Command>>,
+    /// Events of all shards.
+    pub events: Receiver<(ShardId, Event)>,
+    /// The shards' ends, by id.
+    pub ends: Vec<ShardEnd>,
+}
+
+/// Makes the links of `shards` shards: one command queue each, one event queue for all.
+pub fn links(shards: u16) -> Links {
+    let (events_tx, events) = queue(LINK_QUEUE_LEN * usize::from(shards.max(1)));
+    let mut commands = Vec::new();
+    let mut ends = Vec::new();
+    for id in 0..shards {
+        let (tx, rx) = queue(LINK_QUEUE_LEN);
+        commands.push(tx);
+        ends.push(ShardEnd {
+            id: ShardId(id),
+            commands: rx,
+            events: events_tx.clone(),
+        });
+    }
+    Links {
+        commands,
+        events,
+        ends,
+    }
+}

@@ -1,0 +1,125 @@
+//! Plain counters of one shard.
+//!
+//! A shard counts in its own cells; a scrape copies them into a [`ShardMetrics`] that the control core adds
+//! up.
+
+/// Upper bounds in seconds of the request duration histograms. Contract: metrics page.
+pub const DURATION_BUCKETS_S: [f64; 7] = [0.05, 0.1, 0.5, 1.0, 5.0, 10.0, 20.0];
+
+/// A copy of all counters of one shard, since its start.
+#[derive(Clone, Debug, Default)]
+pub struct ShardMetrics {
+    /// By listener name.
+    pub listeners: Vec<ListenerMetrics>,
+    /// Front side, one row per backend, method and status class seen.
+    pub frontend: Vec<FrontendRow>,
+    /// Upstream side, one row per backend, method and status seen.
+    pub upstream: Vec<UpstreamRow>,
+    /// Fan-outs.
+    pub fanout: Vec<FanoutRow>,
+    /// Per backend.
+    pub members: Vec<MemberRow>,
+    /// Plain counters: name of the metric without `ringway_` prefix, value. Gauges too.
+    pub counters: Vec<(&'static str, u64)>,
+}
+
+/// Connections of one listener.
+#[derive(Clone, Debug, Default)]
+pub struct ListenerMetrics {
+    /// Operator's name.
+    pub name: Box<str>,
+    /// Accepted since start.
+    pub accepted: u64,
+    /// Refused by the connection limit since start.
+    pub refused: u64,
+    /// Closed since start.
+    pub closed: u64,
+    /// Accept, handshake or head errors that ended a connection.
+    pub failed: u64,
+    /// Open now.
+    pub active: u64,
+}
+
+/// Requests a client made of one backend.
+#[derive(Clone, Debug)]
+pub struct FrontendRow {
+    /// Backend the route led to.
+    pub backend: Box<str>,
+    /// Its provider.
+    pub provider: &'static str,
+    /// Method, or `OTHER`.
+    pub method: &'static str,
+    /// Configured path of the route.
+    pub path: &'static str,
+    /// Status class: `2xx`.
+    pub status_class: &'static str,
+    /// Requests.
+    pub requests: u64,
+    /// Body bytes written to clients.
+    pub written_bytes: u64,
+    /// Histogram counts per [`DURATION_BUCKETS_S`], not cumulative, the last is above all bounds.
+    pub duration_buckets: [u64; DURATION_BUCKETS_S.len() + 1],
+    /// Sum of durations in seconds.
+    pub duration_sum_s: f64,
+}
+
+/// Requests sent to one origin backend.
+#[derive(Clone, Debug)]
+pub struct UpstreamRow {
+    /// The backend.
+    pub backend: Box<str>,
+    /// Its provider.
+    pub provider: &'static str,
+    /// Method, or `OTHER`.
+    pub method: &'static str,
+    /// `proxy-only` or `proxy-error`. Contract: ALB page, 9.
+    pub cache_status: &'static str,
+    /// Handler name of the path.
+    pub path: &'static str,
+    /// Status code, 0 when there was no answer.
+    pub status: u16,
+    /// Requests.
+    pub requests: u64,
+    /// As in [`FrontendRow`].
+    pub duration_buckets: [u64; DURATION_BUCKETS_S.len() + 1],
+    /// Sum of durations in seconds.
+    pub duration_sum_s: f64,
+}
+
+/// Fan-outs of one ALB.
+#[derive(Clone, Debug)]
+pub struct FanoutRow {
+    /// The ALB.
+    pub alb: Box<str>,
+    /// `tsm`, ...
+    pub mechanism: &'static str,
+    /// Variant of the plan; empty when there is only one.
+    pub variant: &'static str,
+    /// What is counted: `attempts`, `failures`, `replica_events`, `plans`, `partial`.
+    pub kind: &'static str,
+    /// Reason of a failure, or replica event.
+    pub label: &'static str,
+    /// How often.
+    pub count: u64,
+}
+
+/// Per-member counters and gauges.
+#[derive(Clone, Debug)]
+pub struct MemberRow {
+    /// The origin backend.
+    pub backend: Box<str>,
+    /// Requests sent to it by an ALB or a route.
+    pub selected: u64,
+    /// Connections dialled.
+    pub dialled: u64,
+    /// Dials that failed.
+    pub dial_failures: u64,
+    /// Requests on a reused connection.
+    pub reused: u64,
+    /// Requests sent again after a reused connection had died.
+    pub retries: u64,
+    /// Idle connections now.
+    pub idle: u64,
+    /// Connections open now.
+    pub open: u64,
+}

@@ -1,0 +1,44 @@
+//! COMPILED types: what the control core makes of the configuration and hands to every shard.
+//!
+//! Nothing here is "not set" or a name to look up: defaults are in, names are ids, files are read. A plan is
+//! immutable; a reload makes a new one. `ringway::compile` fills it, shards only read it.
+
+mod backend;
+mod listener;
+mod pool;
+
+pub use backend::{
+    Alb, Backend, BackendId, BackendKind, ForwardedHeaders, Origin, OriginProvider, Scheme,
+    TimeSeriesMerge,
+};
+pub use listener::{Listener, ListenerId, Route, RouteTable};
+pub use pool::{Mechanism, PoolId, PoolMember, PoolPlan};
+
+/// Counts plans: each committed configuration is one more than the last.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Generation(pub u64);
+
+/// One whole compiled configuration.
+#[derive(Debug)]
+pub struct Plan {
+    /// Which configuration this is.
+    pub generation: Generation,
+    /// Name of this server in `Via` and `Forwarded`.
+    pub server_name: Box<str>,
+    /// Every listening address.
+    pub listeners: Vec<Listener>,
+    /// Every backend; a [`BackendId`] is an index into this. Discovered members come after the static ones.
+    pub backends: Vec<std::sync::Arc<Backend>>,
+    /// Every pool; a [`PoolId`] is an index into this.
+    pub pools: Vec<PoolPlan>,
+}
+
+impl Plan {
+    /// The backend with this id.
+    ///
+    /// # Panics
+    /// When the id is of another plan.
+    pub fn backend(&self, id: BackendId) -> &std::sync::Arc<Backend> {
+        &self.backends[id.index()]
+    }
+}
