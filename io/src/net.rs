@@ -5,6 +5,7 @@
 
 pub mod connect;
 pub mod deadline;
+pub mod http1;
 pub mod listen;
 pub mod runtime;
 pub mod stream;
