@@ -26,7 +26,10 @@ pub struct Buffers(Rc<RefCell<Vec<Vec<u8>>>>);
 impl Buffers {
     /// An empty buffer with at least [`BUFFER_BYTES`] of capacity.
     pub fn take(&self) -> Vec<u8> {
-        self.0.borrow_mut().pop().unwrap_or_else(|| Vec::with_capacity(BUFFER_BYTES))
+        self.0
+            .borrow_mut()
+            .pop()
+            .unwrap_or_else(|| Vec::with_capacity(BUFFER_BYTES))
     }
 
     /// Gives a buffer back; what it holds is forgotten.
@@ -53,7 +56,11 @@ pub struct Inbox {
 impl Inbox {
     /// An inbox that has no buffer until it reads.
     pub fn new(pool: &Buffers) -> Inbox {
-        Inbox { bytes: Vec::new(), start: 0, pool: pool.clone() }
+        Inbox {
+            bytes: Vec::new(),
+            start: 0,
+            pool: pool.clone(),
+        }
     }
 
     /// What is here.
@@ -71,7 +78,10 @@ impl Inbox {
     /// # Panics
     /// When there are fewer.
     pub fn consume(&mut self, count: usize) {
-        assert!(count <= self.bytes.len() - self.start, "only what is here can be used up");
+        assert!(
+            count <= self.bytes.len() - self.start,
+            "only what is here can be used up"
+        );
         self.start += count;
         if self.start == self.bytes.len() {
             self.bytes.clear();

@@ -19,3 +19,12 @@ pub const LINK_QUEUE_LEN: usize = 256;
 pub const DEADLINE_TICK: Duration = Duration::from_millis(50);
 
 const _: () = assert!(HEAD_BYTES_MAX as u64 <= MIB);
+
+/// Most bytes of a client that are read and thrown away after an answer that closes the connection.
+pub const LINGER_BYTES_MAX: usize = 256 * 1024;
+/// Longest time for that.
+pub const LINGER_TIME: Duration = Duration::from_secs(2);
+/// Body bytes gathered before they are written on.
+pub const RELAY_BYTES: usize = 64 * 1024;
+/// Most interim answers relayed before the final one.
+pub const INTERIM_MAX: usize = 16;

@@ -3,6 +3,10 @@
 //! A shard counts in its own cells; a scrape copies them into a [`ShardMetrics`] that the control core adds
 //! up.
 
+mod cells;
+
+pub(crate) use cells::{BackendCells, Cells, Count, ListenerCells, cache_status};
+
 /// Upper bounds in seconds of the request duration histograms. Contract: metrics page.
 pub const DURATION_BUCKETS_S: [f64; 7] = [0.05, 0.1, 0.5, 1.0, 5.0, 10.0, 20.0];
 

@@ -125,6 +125,11 @@ impl Watchdog {
         }
     }
 
+    /// A watch on no connection, for tasks that are to be stopped or have a deadline.
+    pub fn watch_task(&self) -> Watch {
+        self.watch(-1)
+    }
+
     /// How many connections are watched.
     pub fn len(&self) -> usize {
         self.0.slots.borrow().len()
@@ -265,6 +270,11 @@ impl Watch {
         }
     }
 
+    /// A handle that trips this watch.
+    pub fn stopper(&self) -> Stopper {
+        Stopper(self.slot.clone())
+    }
+
     /// Why this connection is to be closed, if it is.
     pub fn tripped(&self) -> Option<Tripped> {
         self.slot.tripped.get()
@@ -309,6 +319,24 @@ impl Drop for Watch {
             moved.index.set(index);
         }
     }
+}
+
+/// Stops one watched task from elsewhere on the shard.
+#[derive(Clone, Debug)]
+pub struct Stopper(Rc<Slot>);
+
+impl Stopper {
+    /// Trips the watch with [`Tripped::Stopped`].
+    pub fn stop(&self) {
+        self.0.trip(Tripped::Stopped);
+    }
+}
+
+/// Makes the coming close of this connection a reset, so that the peer knows its answer is not whole.
+pub(crate) fn reset_on_close(fd: RawFd) {
+    // SAFETY: called by the owner of the connection with its own descriptor, and nothing is kept.
+    let fd = unsafe { BorrowedFd::borrow_raw(fd) };
+    let _ = rustix::net::sockopt::set_socket_linger(fd, Some(Duration::ZERO));
 }
 
 /// True when the peer of an idle connection has closed it or sent something nobody asked for.

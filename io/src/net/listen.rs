@@ -2,9 +2,13 @@
 
 use std::io;
 use std::net::SocketAddr;
+use std::os::fd::{AsRawFd, RawFd};
 
 use monoio::net::{TcpListener, TcpStream};
 use socket2::{Domain, Protocol, Socket, Type};
+
+use super::stream::Conn;
+use super::tls::ServerTls;
 
 /// Connections the kernel may hold ready for one shard; it is cut to `net.core.somaxconn`.
 const BACKLOG: i32 = 4096;
@@ -57,7 +61,39 @@ impl Listening {
     ///
     /// # Errors
     /// Those of the kernel; running out of file descriptors is one, so callers pause before trying again.
-    pub async fn accept(&self) -> io::Result<(TcpStream, SocketAddr)> {
-        self.socket.accept().await
+    pub async fn accept(&self) -> io::Result<Incoming> {
+        let (stream, peer) = self.socket.accept().await?;
+        Ok(Incoming { stream, peer })
+    }
+}
+
+/// A connection that was accepted and not spoken on yet.
+pub struct Incoming {
+    stream: TcpStream,
+    peer: SocketAddr,
+}
+
+impl Incoming {
+    /// Who connected.
+    pub fn peer(&self) -> SocketAddr {
+        self.peer
+    }
+
+    /// The descriptor, for the watchdog.
+    pub fn fd(&self) -> RawFd {
+        self.stream.as_raw_fd()
+    }
+
+    /// Speaks without TLS.
+    pub fn plain(self) -> Conn {
+        Conn::plain(self.stream, self.peer)
+    }
+
+    /// Shakes hands as a TLS server.
+    ///
+    /// # Errors
+    /// When the client does not complete the handshake.
+    pub async fn tls(self, settings: &ServerTls) -> io::Result<Conn> {
+        Conn::tls_server(self.stream, self.peer, settings).await
     }
 }

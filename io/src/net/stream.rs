@@ -103,6 +103,11 @@ impl Conn {
         self.peer
     }
 
+    /// Makes the coming close a reset, so that the peer does not take what it got for the whole.
+    pub fn reset_on_close(&self) {
+        deadline::reset_on_close(self.fd);
+    }
+
     /// True when an idle connection was closed by the peer, or has bytes that nobody asked for.
     pub fn disturbed(&self) -> bool {
         deadline::disturbed(self.fd)

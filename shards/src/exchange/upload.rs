@@ -1,0 +1,186 @@
+//! A request body on its way to an origin.
+//!
+//! The body is decoded and framed anew: the origin reads exactly the bytes this end counted. Bounds: the
+//! listener's `max_request_body_size_bytes`, met before the bytes are sent on.
+
+use std::cell::Cell;
+use std::rc::Rc;
+
+use ringway_io::buffer::Inbox;
+use ringway_io::net::http1::{BodyDecoder, BodyFraming, TrailerLimits, write};
+use ringway_io::net::stream::{Reader, Writer};
+
+use super::Pace;
+use crate::headers;
+use crate::limits::RELAY_BYTES;
+use crate::plan::Listener;
+use crate::respond::{Failure, Fault};
+use crate::serve::{Client, State};
+
+/// Least free space a read of a body is given.
+const BODY_READ_BYTES: usize = 16 * 1024;
+
+/// The body of one request.
+pub(crate) struct Upload {
+    decoder: BodyDecoder,
+    framing: BodyFraming,
+    /// Bytes that may still be sent on.
+    left: u64,
+    bytes_max: u64,
+    truncate: bool,
+    done: Rc<Cell<bool>>,
+}
+
+/// Tells from elsewhere whether the body has been sent.
+pub(crate) struct Moving(Rc<Cell<bool>>);
+
+impl Moving {
+    pub(crate) fn is_done(&self) -> bool {
+        self.0.get()
+    }
+}
+
+impl Upload {
+    /// Looks at the head in front of the inbox and refuses what is too large.
+    pub(crate) fn begin(
+        listener: &Listener,
+        client: &Client,
+        _head_len: usize,
+    ) -> Result<Upload, Failure> {
+        let bytes_max = listener.request_body_bytes_max.unwrap_or(u64::MAX);
+        let truncate = listener.truncate_request_body;
+        let framing = match client.head.framing() {
+            BodyFraming::Length(length) if length > bytes_max && !truncate => {
+                return Err(Failure::BodyTooLarge { bytes_max });
+            }
+            BodyFraming::Length(length) => BodyFraming::Length(length.min(bytes_max)),
+            other => other,
+        };
+        let decoder = BodyDecoder::new(client.head.framing(), TrailerLimits::default());
+        let done = Rc::new(Cell::new(decoder.is_done()));
+        Ok(Upload {
+            decoder,
+            framing,
+            left: bytes_max,
+            bytes_max,
+            truncate,
+            done,
+        })
+    }
+
+    /// Framing towards the origin.
+    pub(crate) fn framing(&self) -> BodyFraming {
+        self.framing
+    }
+
+    /// The whole body was sent on, or put into the request's first write.
+    pub(crate) fn is_done(&self) -> bool {
+        self.done.get()
+    }
+
+    /// A view of [`Upload::is_done`] that does not borrow.
+    pub(crate) fn moving(&self) -> Moving {
+        Moving(self.done.clone())
+    }
+
+    /// Appends the part of the body that came with the head.
+    pub(crate) fn append_what_is_here(
+        &mut self,
+        client: &mut Client,
+        out: &mut Vec<u8>,
+    ) -> Result<(), Failure> {
+        self.decode_here(&mut client.inbox, out)
+    }
+
+    /// Moves the rest of the body.
+    pub(crate) async fn run(
+        &mut self,
+        inbox: &mut Inbox,
+        reader: &mut Reader,
+        writer: &mut Writer,
+        state: &State,
+        pace: &Pace<'_>,
+    ) -> Result<(), Failure> {
+        let mut out = Vec::new();
+        while !self.is_done() {
+            self.decode_here(inbox, &mut out)?;
+            if out.is_empty() {
+                pace.step();
+                state.blame.set(Fault::Client);
+                match inbox.fill(reader, BODY_READ_BYTES).await {
+                    Ok(1..) => continue,
+                    Ok(0) | Err(_) => return Err(Failure::ClientGone),
+                }
+            }
+            pace.step();
+            state.blame.set(Fault::Upstream);
+            let (sent, buffer) = writer.write_all(out).await;
+            if sent.is_err() {
+                // The origin stopped reading. Its answer, if it sent one, says why.
+                return Ok(());
+            }
+            out = buffer;
+            out.clear();
+        }
+        state.blame.set(Fault::Upstream);
+        pace.whole();
+        Ok(())
+    }
+
+    fn decode_here(&mut self, inbox: &mut Inbox, out: &mut Vec<u8>) -> Result<(), Failure> {
+        while !self.is_done() && !inbox.is_empty() && out.len() < RELAY_BYTES {
+            let decoded = self.decoder.decode(inbox.bytes()).map_err(Failure::Body)?;
+            let data = self.within_bound(decoded.data)?;
+            if !data.is_empty() {
+                self.left -= data.len() as u64;
+                if self.framing == BodyFraming::Chunked {
+                    write::chunk_header(out, data.len() as u64);
+                    out.extend_from_slice(data);
+                    out.extend_from_slice(write::CHUNK_END);
+                } else {
+                    out.extend_from_slice(data);
+                }
+            }
+            let consumed = decoded.consumed;
+            inbox.consume(consumed);
+            if self.decoder.is_done() {
+                if self.framing == BodyFraming::Chunked {
+                    headers::last_chunk(out, self.decoder.trailers(), |_| false);
+                }
+                self.done.set(true);
+            }
+        }
+        Ok(())
+    }
+
+    /// The data, or as much of it as the bound allows where the listener cuts.
+    fn within_bound<'d>(&self, data: &'d [u8]) -> Result<&'d [u8], Failure> {
+        if data.len() as u64 <= self.left {
+            return Ok(data);
+        }
+        if !self.truncate {
+            return Err(Failure::BodyTooLarge {
+                bytes_max: self.bytes_max,
+            });
+        }
+        let left = usize::try_from(self.left).unwrap_or(usize::MAX);
+        Ok(&data[..left])
+    }
+}
+
+/// Uses up a request that nobody is sent, so that the next one on the connection can be read. A body that is
+/// not here yet is not waited for: the connection closes instead.
+pub(crate) async fn skip_request(
+    listener: &Listener,
+    client: &mut Client,
+    head_len: usize,
+) -> Result<(), Failure> {
+    let mut upload = Upload::begin(listener, client, head_len)?;
+    client.inbox.consume(head_len);
+    let mut thrown_away = Vec::new();
+    upload.append_what_is_here(client, &mut thrown_away)?;
+    if !upload.is_done() {
+        client.state.keep.set(false);
+    }
+    Ok(())
+}
