@@ -161,16 +161,13 @@ impl Fields {
         let value = slot.value.slice(buf);
         let summary = &mut self.summary;
         match slot.known {
-            KnownHeader::Host => {
-                if summary.host.replace(slot.value).is_some() {
-                    return Err(HeadError::DuplicateHost);
-                }
+            KnownHeader::Host if is_request => {
+                set_once(&mut summary.host, slot.value, HeadError::DuplicateHost)?;
             }
             KnownHeader::ContentLength => {
                 let length = parse_content_length(value)?;
-                if summary.content_length.replace(length).is_some() {
-                    return Err(HeadError::DuplicateContentLength);
-                }
+                let twice = HeadError::DuplicateContentLength;
+                set_once(&mut summary.content_length, length, twice)?;
             }
             KnownHeader::TransferEncoding => summary.codings.add_line(value),
             KnownHeader::Connection => self.note_connection(buf, value),
@@ -290,6 +287,13 @@ fn is_nominated(nominated: &[Span], buf: &[u8], known: KnownHeader, name: &[u8])
         && nominated
             .iter()
             .any(|option| option.slice(buf).eq_ignore_ascii_case(name))
+}
+
+fn set_once<T>(place: &mut Option<T>, value: T, twice: HeadError) -> Result<(), HeadError> {
+    match place.replace(value) {
+        Some(_) => Err(twice),
+        None => Ok(()),
+    }
 }
 
 /// Digits only, and a value that fits.

@@ -281,15 +281,16 @@ fn translate(error: httparse::Error, text: &[u8], limits: &HeadLimits) -> HeadEr
         httparse::Error::TooManyHeaders => HeadError::TooManyHeaders {
             headers_max: limits.headers_max,
         },
-        httparse::Error::Version if is_version(last) => HeadError::UnsupportedVersion,
+        httparse::Error::Version if is_other_version(last) => HeadError::UnsupportedVersion,
         httparse::Error::Token if !is_token(method) => HeadError::InvalidMethod,
         httparse::Error::Token => HeadError::InvalidTarget,
         _ => HeadError::InvalidStartLine,
     }
 }
 
-/// `HTTP/`, digit, dot, digit. Case matters.
-pub(super) fn is_version(text: &[u8]) -> bool {
+/// `HTTP/`, digit, dot, digit, but not a version this module reads. Case matters.
+pub(super) fn is_other_version(text: &[u8]) -> bool {
     matches!(text, [b'H', b'T', b'T', b'P', b'/', major, b'.', minor]
-        if major.is_ascii_digit() && minor.is_ascii_digit())
+        if major.is_ascii_digit() && minor.is_ascii_digit()
+            && !matches!((major, minor), (b'1', b'0' | b'1')))
 }

@@ -3,7 +3,7 @@
 use std::mem::MaybeUninit;
 
 use super::fields::Fields;
-use super::request::is_version;
+use super::request::is_other_version;
 use super::scan::Scan;
 use super::{
     BodyFraming, HEADERS_MAX_CEILING, HeadError, HeadLimits, Headers, KnownHeader, Method, Parsed,
@@ -213,7 +213,7 @@ fn translate(error: httparse::Error, head: &[u8], limits: &HeadLimits) -> HeadEr
         httparse::Error::TooManyHeaders => HeadError::TooManyHeaders {
             headers_max: limits.headers_max,
         },
-        httparse::Error::Version if head.get(..8).is_some_and(is_version) => {
+        httparse::Error::Version if head.get(..8).is_some_and(is_other_version) => {
             HeadError::UnsupportedVersion
         }
         httparse::Error::Status => HeadError::InvalidStatus,

@@ -41,25 +41,22 @@ impl Scan {
                 self.check_open_line(buf, buf.len(), limits)?;
                 return Ok(Parsed::Partial);
             };
-            match buf[at] {
-                b'\t' => {
-                    self.position = at + 1;
-                    continue;
-                }
-                b'\r' => {}
-                b'\n' => return Err(HeadError::BareLineFeed { at }),
-                byte => return Err(HeadError::ControlByte { at, byte }),
+            if buf[at] == b'\t' {
+                self.position = at + 1;
+                continue;
             }
+            // What is wrong with the line so far comes first, or else the error would depend on
+            // where the input was cut.
             self.position = at;
-            match buf.get(at + 1) {
-                None => {
-                    self.check_open_line(buf, at, limits)?;
-                    return Ok(Parsed::Partial);
-                }
-                Some(b'\n') => {}
-                Some(_) => return Err(HeadError::BareCarriageReturn { at }),
+            self.check_open_line(buf, at, limits)?;
+            match (buf[at], buf.get(at + 1)) {
+                (b'\r', Some(b'\n')) => {}
+                (b'\r', None) => return Ok(Parsed::Partial),
+                (b'\r', Some(_)) => return Err(HeadError::BareCarriageReturn { at }),
+                (b'\n', _) => return Err(HeadError::BareLineFeed { at }),
+                (byte, _) => return Err(HeadError::ControlByte { at, byte }),
             }
-            if let Some(length) = self.end_line(buf, at, limits, leading_line)? {
+            if let Some(length) = self.end_line(at, limits, leading_line)? {
                 return Ok(Parsed::Complete(length));
             }
         }
@@ -68,13 +65,11 @@ impl Scan {
     /// Takes the line that ends with the CR at `at`; `Some(head length)` when it was the last.
     fn end_line(
         &mut self,
-        buf: &[u8],
         at: usize,
         limits: &HeadLimits,
         leading_line: bool,
     ) -> Result<Option<usize>, HeadError> {
         let next = at + 2;
-        self.check_open_line(buf, at, limits)?;
         let empty = at == self.line_start;
         self.position = next;
         self.line_start = next;
@@ -110,15 +105,14 @@ impl Scan {
         end: usize,
         limits: &HeadLimits,
     ) -> Result<(), HeadError> {
-        if self.lines == 0 {
-            if end.saturating_sub(self.line_start) > limits.start_line_max {
-                return Err(HeadError::StartLineTooLong {
-                    bytes_max: limits.start_line_max,
-                });
-            }
+        let in_start_line = self.lines == 0;
+        if in_start_line && end.saturating_sub(self.line_start) > limits.start_line_max {
+            return Err(HeadError::StartLineTooLong {
+                bytes_max: limits.start_line_max,
+            });
         }
         if end > limits.bytes_max {
-            return Err(if self.lines == 0 {
+            return Err(if in_start_line {
                 HeadError::StartLineTooLong {
                     bytes_max: limits.bytes_max,
                 }
