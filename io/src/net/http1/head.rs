@@ -140,6 +140,22 @@ impl Span {
     }
 }
 
+/// A table of letters, digits and `others`, for classes that are looked up byte by byte.
+const fn byte_class(others: &[u8]) -> [bool; 256] {
+    let mut table = [false; 256];
+    let mut byte = 0;
+    while byte < 128 {
+        table[byte] = (byte as u8).is_ascii_alphanumeric();
+        byte += 1;
+    }
+    let mut index = 0;
+    while index < others.len() {
+        table[others[index] as usize] = true;
+        index += 1;
+    }
+    table
+}
+
 /// Why a head was refused. After any of them the connection is closed: where the next message
 /// would begin is not known.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]

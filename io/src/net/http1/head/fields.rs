@@ -320,5 +320,7 @@ pub(in crate::net::http1) fn is_token(text: &[u8]) -> bool {
 }
 
 fn is_token_byte(byte: u8) -> bool {
-    byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte)
+    TOKEN_BYTES[byte as usize]
 }
+
+static TOKEN_BYTES: [bool; 256] = super::byte_class(b"!#$%&'*+-.^_`|~");

@@ -34,54 +34,69 @@ pub enum KnownHeader {
 }
 
 impl KnownHeader {
-    /// Classifies a field name, in any case. Looks at the length first, so that an unknown name
-    /// costs at most a few comparisons.
+    /// Classifies a valid field name, in any case. Looks at the length first, so that an unknown
+    /// name costs at most three comparisons.
     pub fn classify(name: &[u8]) -> KnownHeader {
-        let candidates: &[(&[u8], KnownHeader)] = match name.len() {
-            2 => &[(b"te", Self::Te)],
-            3 => &[(b"via", Self::Via)],
-            4 => &[(b"host", Self::Host), (b"date", Self::Date)],
-            6 => &[
-                (b"cookie", Self::Cookie),
-                (b"server", Self::Server),
-                (b"expect", Self::Expect),
-            ],
-            7 => &[(b"upgrade", Self::Upgrade), (b"trailer", Self::Trailer)],
-            9 => &[(b"forwarded", Self::Forwarded)],
-            10 => &[
-                (b"connection", Self::Connection),
-                (b"keep-alive", Self::KeepAlive),
-            ],
-            12 => &[(b"content-type", Self::ContentType)],
-            13 => &[
-                (b"cache-control", Self::CacheControl),
-                (b"authorization", Self::Authorization),
-                (b"last-modified", Self::LastModified),
-            ],
-            14 => &[(b"content-length", Self::ContentLength)],
-            15 => &[
-                (b"accept-encoding", Self::AcceptEncoding),
-                (b"x-forwarded-for", Self::XForwardedFor),
-            ],
-            16 => &[
-                (b"x-forwarded-host", Self::XForwardedHost),
-                (b"content-encoding", Self::ContentEncoding),
-                (b"proxy-connection", Self::ProxyConnection),
-            ],
-            17 => &[
-                (b"transfer-encoding", Self::TransferEncoding),
-                (b"x-forwarded-proto", Self::XForwardedProto),
-            ],
-            18 => &[(b"proxy-authenticate", Self::ProxyAuthenticate)],
-            19 => &[(b"proxy-authorization", Self::ProxyAuthorization)],
-            _ => return Self::Other,
-        };
-        for (candidate, known) in candidates {
-            if name.eq_ignore_ascii_case(candidate) {
-                return *known;
-            }
+        match name.len() {
+            2 => pick(name, [(b"te", Self::Te)]),
+            3 => pick(name, [(b"via", Self::Via)]),
+            4 => pick(name, [(b"host", Self::Host), (b"date", Self::Date)]),
+            6 => pick(
+                name,
+                [
+                    (b"server", Self::Server),
+                    (b"cookie", Self::Cookie),
+                    (b"expect", Self::Expect),
+                ],
+            ),
+            7 => pick(
+                name,
+                [(b"upgrade", Self::Upgrade), (b"trailer", Self::Trailer)],
+            ),
+            9 => pick(name, [(b"forwarded", Self::Forwarded)]),
+            10 => pick(
+                name,
+                [
+                    (b"connection", Self::Connection),
+                    (b"keep-alive", Self::KeepAlive),
+                ],
+            ),
+            12 => pick(name, [(b"content-type", Self::ContentType)]),
+            13 => pick(
+                name,
+                [
+                    (b"cache-control", Self::CacheControl),
+                    (b"last-modified", Self::LastModified),
+                    (b"authorization", Self::Authorization),
+                ],
+            ),
+            14 => pick(name, [(b"content-length", Self::ContentLength)]),
+            15 => pick(
+                name,
+                [
+                    (b"accept-encoding", Self::AcceptEncoding),
+                    (b"x-forwarded-for", Self::XForwardedFor),
+                ],
+            ),
+            16 => pick(
+                name,
+                [
+                    (b"content-encoding", Self::ContentEncoding),
+                    (b"x-forwarded-host", Self::XForwardedHost),
+                    (b"proxy-connection", Self::ProxyConnection),
+                ],
+            ),
+            17 => pick(
+                name,
+                [
+                    (b"transfer-encoding", Self::TransferEncoding),
+                    (b"x-forwarded-proto", Self::XForwardedProto),
+                ],
+            ),
+            18 => pick(name, [(b"proxy-authenticate", Self::ProxyAuthenticate)]),
+            19 => pick(name, [(b"proxy-authorization", Self::ProxyAuthorization)]),
+            _ => Self::Other,
         }
-        Self::Other
     }
 
     /// Whether the header speaks about one connection only and is never passed on as it came.
@@ -120,4 +135,27 @@ impl KnownHeader {
                     | Self::XForwardedProto
             )
     }
+}
+
+/// The candidate that `name` is, in any case. Setting bit 5 makes letters small and leaves `-` as
+/// it is; of all token bytes only letters become letters by it. With the length known to the
+/// compiler, each comparison is a few word operations.
+#[inline]
+fn pick<const N: usize, const COUNT: usize>(
+    name: &[u8],
+    candidates: [(&[u8; N], KnownHeader); COUNT],
+) -> KnownHeader {
+    let Ok(name) = <&[u8; N]>::try_from(name) else {
+        return KnownHeader::Other;
+    };
+    for (candidate, known) in candidates {
+        let mut difference = 0;
+        for index in 0..N {
+            difference |= (name[index] | 0x20) ^ candidate[index];
+        }
+        if difference == 0 {
+            return known;
+        }
+    }
+    KnownHeader::Other
 }

@@ -189,8 +189,10 @@ fn is_port(text: &[u8]) -> bool {
 }
 
 fn is_host_byte(byte: u8) -> bool {
-    byte.is_ascii_alphanumeric() || b"-._~!$&'()*+,;=".contains(&byte)
+    HOST_BYTES[byte as usize]
 }
+
+static HOST_BYTES: [bool; 256] = super::byte_class(b"-._~!$&'()*+,;=");
 
 fn starts_with_ignore_case(text: &[u8], prefix: &[u8]) -> bool {
     text.get(..prefix.len())
