@@ -37,6 +37,7 @@ mod error;
 pub mod limits;
 mod merge;
 mod plan;
+pub mod query;
 mod strategy;
 
 pub use arena::Arena;
