@@ -5,6 +5,7 @@
 
 use std::cell::Cell;
 use std::net::SocketAddr;
+use std::pin::pin;
 use std::rc::Rc;
 use std::time::Duration;
 
@@ -65,7 +66,7 @@ pub(crate) async fn run(shard: Rc<Shard>, door: Rc<Door>, socket: Listening, wat
             task::sleep(PAUSE).await;
             continue;
         }
-        match watch.guard(socket.accept()).await {
+        match watch.guard(pin!(socket.accept())).await {
             Ok(Ok(incoming)) => admit(&shard, &door, incoming),
             Ok(Err(_)) => {
                 door.cells.failed.bump();
@@ -93,7 +94,7 @@ fn admit(shard: &Rc<Shard>, door: &Rc<Door>, incoming: Incoming) {
     door.cells.active.bump();
     let (shard, door) = (shard.clone(), door.clone());
     task::spawn(async move {
-        if guard(serve::connection(&shard, &door, incoming))
+        if guard(pin!(serve::connection(&shard, &door, incoming)))
             .await
             .is_err()
         {

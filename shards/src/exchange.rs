@@ -119,6 +119,15 @@ pub(crate) async fn run(
     result
 }
 
+/// What an origin is told of the client.
+pub(crate) fn hop<'a>(task: &Task<'a>, client: &Client) -> Hop<'a> {
+    Hop {
+        server_name: &task.view.active.plan.server_name,
+        client: client.conn.peer().ip(),
+        client_tls: client.tls,
+    }
+}
+
 /// The head as the origin gets it.
 fn write_head(
     request: &mut Vec<u8>,
@@ -128,11 +137,7 @@ fn write_head(
     upload: &Upload,
 ) {
     let bytes = client.inbox.bytes();
-    let hop = Hop {
-        server_name: &task.view.active.plan.server_name,
-        client: client.conn.peer().ip(),
-        client_tls: client.tls,
-    };
+    let hop = hop(task, client);
     let head = &client.head;
     let path = head.path(bytes);
     let asks = Outgoing {
@@ -183,7 +188,7 @@ async fn attempts(
         End::Tunnel => {
             client.state.keep.set(false);
             client.watch.watch_peer(false);
-            tunnel::run(client, peer, task.listener.idle_timeout).await;
+            Box::pin(tunnel::run(client, peer, task.listener.idle_timeout)).await;
         }
     }
     Ok(())
@@ -232,7 +237,7 @@ async fn attempt(
     }
     let moving = upload.moving();
     let body = upload.run(inbox, &mut conn.reader, &mut peer.conn.writer, state, pace);
-    both(body, answering(download, &|| moving.is_done())).await
+    Box::pin(both(body, answering(download, &|| moving.is_done()))).await
 }
 
 /// Runs the upload beside the answer. The answer decides, unless the client breaks its own request first.

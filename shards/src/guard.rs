@@ -5,17 +5,18 @@
 
 use std::future::{Future, poll_fn};
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::pin::pin;
+use std::pin::Pin;
 use std::task::Poll;
 
 /// The work panicked; the message went to the panic hook.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Panicked;
 
-/// Runs `work` and turns a panic in it into an error.
-pub(crate) async fn guard<T>(work: impl Future<Output = T>) -> Result<T, Panicked> {
-    let mut work = pin!(work);
-    poll_fn(|cx| {
+/// Runs `work` and turns a panic in it into an error. It is pinned by the caller, so that it is not kept twice.
+pub(crate) fn guard<F: Future>(
+    mut work: Pin<&mut F>,
+) -> impl Future<Output = Result<F::Output, Panicked>> {
+    poll_fn(move |cx| {
         // Unwind safe: after a panic the future is never polled again, and what it shares with the shard are
         // cells and borrows that are whole between any two statements that can panic.
         match catch_unwind(AssertUnwindSafe(|| work.as_mut().poll(cx))) {
@@ -24,21 +25,22 @@ pub(crate) async fn guard<T>(work: impl Future<Output = T>) -> Result<T, Panicke
             Err(_) => Poll::Ready(Err(Panicked)),
         }
     })
-    .await
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::pin::pin;
     use std::task::{Context, Waker};
 
     #[test]
     fn a_panic_is_an_error_and_nothing_more() {
-        let mut work = pin!(guard(async {
+        let bomb = pin!(async {
             if std::hint::black_box(true) {
                 panic!("on purpose");
             }
-        }));
+        });
+        let mut work = pin!(guard(bomb));
         let mut cx = Context::from_waker(Waker::noop());
         assert_eq!(work.as_mut().poll(&mut cx), Poll::Ready(Err(Panicked)));
     }

@@ -5,8 +5,10 @@
 //! addresses or health, one immutable [`snapshot::PoolTable`].
 
 mod accept;
+mod capture;
 mod dispatch;
 mod exchange;
+mod fanout;
 mod guard;
 mod headers;
 pub mod limits;

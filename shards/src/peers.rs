@@ -32,7 +32,9 @@ pub(crate) struct Peers {
 
 /// Connections that may stand in for each other, but for their address.
 pub(crate) struct PeerGroup {
-    idle: RefCell<Vec<Idle>>,
+    /// Boxed, so that a connection that comes and goes moves as one word. Their `place` is empty.
+    #[expect(clippy::vec_box, reason = "the boxes are what is handed out")]
+    idle: RefCell<Vec<Box<Peer>>>,
     waiting: RefCell<VecDeque<Rc<Waiter>>>,
     open: Cell<u32>,
     open_max: Cell<u32>,
@@ -41,13 +43,6 @@ pub(crate) struct PeerGroup {
     buffers: Buffers,
     dog: Watchdog,
     cells: RefCell<Rc<BackendCells>>,
-}
-
-struct Idle {
-    conn: Conn,
-    head: ResponseHead,
-    address: SocketAddr,
-    since_ms: u64,
 }
 
 #[derive(Default)]
@@ -80,6 +75,8 @@ pub(crate) struct Peer {
     /// It has carried an exchange before, so the origin may have closed it by now.
     pub(crate) reused: bool,
     address: SocketAddr,
+    /// Milliseconds of the watchdog's clock when it became idle.
+    idle_since_ms: u64,
     place: Place,
 }
 
@@ -149,14 +146,14 @@ impl PeerGroup {
         self: &Rc<Self>,
         origin: &Origin,
         addresses: &[SocketAddr],
-    ) -> Result<Peer, AcquireError> {
+    ) -> Result<Box<Peer>, AcquireError> {
         if let Some(peer) = self.reuse(addresses) {
             return Ok(peer);
         }
         match self.grant().await {
             Grant::Peer(peer) if addresses.contains(&peer.address) && !peer.conn.disturbed() => {
                 self.cells.borrow().reused.bump();
-                Ok(*peer)
+                Ok(peer)
             }
             Grant::Peer(peer) => self.dial(origin, addresses, peer.close()).await,
             Grant::Place(place) => self.dial(origin, addresses, place).await,
@@ -168,7 +165,7 @@ impl PeerGroup {
         self: &Rc<Self>,
         origin: &Origin,
         addresses: &[SocketAddr],
-    ) -> Result<Peer, AcquireError> {
+    ) -> Result<Box<Peer>, AcquireError> {
         let place = match self.grant().await {
             Grant::Peer(peer) => peer.close(),
             Grant::Place(place) => place,
@@ -176,25 +173,19 @@ impl PeerGroup {
         self.dial(origin, addresses, place).await
     }
 
-    fn reuse(self: &Rc<Self>, addresses: &[SocketAddr]) -> Option<Peer> {
+    fn reuse(self: &Rc<Self>, addresses: &[SocketAddr]) -> Option<Box<Peer>> {
         loop {
-            let idle = self.idle.borrow_mut().pop()?;
-            let place = Place(Some(self.clone()));
+            let mut peer = self.idle.borrow_mut().pop()?;
+            peer.place = Place(Some(self.clone()));
+            peer.reused = true;
             self.note_idle();
-            let age_ms = self.dog.now_ms().saturating_sub(idle.since_ms);
+            let age_ms = self.dog.now_ms().saturating_sub(peer.idle_since_ms);
             let fit = age_ms <= self.keep_alive_ms.get()
-                && addresses.contains(&idle.address)
-                && !idle.conn.disturbed();
+                && addresses.contains(&peer.address)
+                && !peer.conn.disturbed();
             if fit {
                 self.cells.borrow().reused.bump();
-                return Some(Peer {
-                    conn: idle.conn,
-                    inbox: Inbox::new(&self.buffers),
-                    head: idle.head,
-                    reused: true,
-                    address: idle.address,
-                    place,
-                });
+                return Some(peer);
             }
         }
     }
@@ -204,7 +195,7 @@ impl PeerGroup {
         origin: &Origin,
         addresses: &[SocketAddr],
         place: Place,
-    ) -> Result<Peer, AcquireError> {
+    ) -> Result<Box<Peer>, AcquireError> {
         let cells = self.cells.borrow().clone();
         let mut last = AcquireError::Unresolved;
         for &address in addresses {
@@ -213,16 +204,17 @@ impl PeerGroup {
                 .tls
                 .as_ref()
                 .map(|settings| (settings, &*origin.host));
-            match connect(address, tls, origin.connect_timeout).await {
+            match Box::pin(connect(address, tls, origin.connect_timeout)).await {
                 Ok(conn) => {
-                    return Ok(Peer {
+                    return Ok(Box::new(Peer {
                         conn,
                         inbox: Inbox::new(&self.buffers),
                         head: ResponseHead::new(),
                         reused: false,
                         address,
+                        idle_since_ms: 0,
                         place,
-                    });
+                    }));
                 }
                 Err(error) => {
                     cells.dial_failures.bump();
@@ -280,7 +272,7 @@ impl PeerGroup {
         let keep_alive_ms = self.keep_alive_ms.get();
         let mut idle = self.idle.borrow_mut();
         let before = idle.len();
-        idle.retain(|peer| now_ms.saturating_sub(peer.since_ms) <= keep_alive_ms);
+        idle.retain(|peer| now_ms.saturating_sub(peer.idle_since_ms) <= keep_alive_ms);
         let closed = u32::try_from(before - idle.len()).unwrap_or(u32::MAX);
         drop(idle);
         self.open.set(self.open.get() - closed);
@@ -303,7 +295,7 @@ impl PeerGroup {
 impl Peer {
     /// Keeps the connection for another exchange. Only for one whose exchange ended cleanly, with nothing
     /// left unread. Who waits for a connection gets it at once.
-    pub(crate) fn give_back(mut self) {
+    pub(crate) fn give_back(mut self: Box<Self>) {
         debug_assert!(
             self.inbox.is_empty(),
             "bytes of one exchange never reach another"
@@ -313,35 +305,25 @@ impl Peer {
         };
         if let Some(waiter) = group.next_waiter() {
             self.reused = true;
-            waiter.grant(Grant::Peer(Box::new(self)));
+            waiter.grant(Grant::Peer(self));
             return;
         }
         let full = group.idle.borrow().len() >= group.idle_max.get() as usize;
         if full || group.dog.stopping() {
             return;
         }
-        let Peer {
-            conn,
-            head,
-            address,
-            mut place,
-            ..
-        } = self;
-        // An idle connection is an open one, so its place stays taken.
-        place.0 = None;
-        let since_ms = group.dog.now_ms();
-        group.idle.borrow_mut().push(Idle {
-            conn,
-            head,
-            address,
-            since_ms,
-        });
+        // An idle connection is an open one, so its place stays taken, but not by a reference that would keep
+        // the group alive for ever.
+        self.place.0 = None;
+        self.inbox.release();
+        self.idle_since_ms = group.dog.now_ms();
+        group.idle.borrow_mut().push(self);
         group.note_idle();
     }
 
     /// Closes the connection and keeps its place.
-    fn close(self) -> Place {
-        self.place
+    fn close(mut self: Box<Self>) -> Place {
+        Place(self.place.0.take())
     }
 }
 

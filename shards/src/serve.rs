@@ -5,6 +5,7 @@
 //! where nothing was said yet, and to close.
 
 use std::cell::{Cell, RefCell};
+use std::pin::pin;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
@@ -98,7 +99,7 @@ pub(crate) async fn connection(shard: &Rc<Shard>, door: &Rc<Door>, incoming: Inc
         conn: conn.0,
         watch: watch.clone(),
     };
-    let done = watch.guard(requests(shard, door, &mut client)).await;
+    let done = watch.guard(pin!(requests(shard, door, &mut client))).await;
     if let Err(why) = done {
         interrupted(shard, &mut client, why).await;
     }
@@ -116,7 +117,7 @@ async fn open(
     watch.arm(listener.read_header_timeout);
     match &listener.tls {
         None => Some((incoming.plain(), false)),
-        Some(settings) => match watch.guard(incoming.tls(settings)).await {
+        Some(settings) => match watch.guard(pin!(incoming.tls(settings))).await {
             Ok(Ok(conn)) => Some((conn, true)),
             Ok(Err(_)) | Err(_) => None,
         },
@@ -272,7 +273,8 @@ async fn answer(
                 backend: alb,
                 strip: routed.strip,
             };
-            time_series_merge::run(&task, client, head_len).await
+            // Boxed, like everything rare: a connection's future is as large as its largest branch.
+            Box::pin(time_series_merge::run(&task, client, head_len)).await
         }
         Err(failure) => {
             exchange::skip_request(listener, client, head_len).await?;
@@ -375,7 +377,7 @@ async fn interrupted(shard: &Shard, client: &mut Client, why: Tripped) {
     let words = async {
         say(client, &failure, Frame::refusal()).await;
     };
-    let _ = watch.guard(words).await;
+    let _ = watch.guard(pin!(words)).await;
 }
 
 /// Sends a failure and closes.

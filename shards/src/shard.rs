@@ -13,7 +13,7 @@ use ringway_io::buffer::Buffers;
 use ringway_io::cross::Sender;
 use ringway_io::net::deadline::Watchdog;
 use ringway_io::net::listen::{Listening, listen};
-use ringway_io::task;
+use ringway_io::task::{self, Turns};
 
 use crate::accept::{self, Door};
 use crate::limits::DEADLINE_TICK;
@@ -30,6 +30,7 @@ pub(crate) struct Shard {
     pub(crate) shards: u32,
     pub(crate) dog: Watchdog,
     pub(crate) buffers: Buffers,
+    pub(crate) turns: Turns,
     pub(crate) cells: Cells,
     pub(crate) peers: Peers,
     view: RefCell<Option<Rc<View>>>,
@@ -210,7 +211,7 @@ impl Shard {
         let cut = u32::try_from(self.dog.len()).unwrap_or(u32::MAX);
         self.dog.stop_all();
         // One more turn, so that what was cut drops its sockets.
-        task::yield_now().await;
+        self.turns.yield_now().await;
         self.report(Event::Drained(cut));
     }
 }
@@ -227,6 +228,7 @@ pub(crate) async fn run(end: ShardEnd, shards: u32) {
         shards,
         dog: Watchdog::new(DEADLINE_TICK),
         buffers: Buffers::default(),
+        turns: Turns::new(),
         cells: Cells::default(),
         peers: Peers::default(),
         view: RefCell::new(None),

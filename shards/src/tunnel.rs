@@ -19,7 +19,7 @@ use crate::serve::Client;
 const READ_BYTES: usize = 16 * 1024;
 
 /// Runs the tunnel to its end.
-pub(crate) async fn run(client: &mut Client, mut peer: Peer, idle: Duration) {
+pub(crate) async fn run(client: &mut Client, mut peer: Box<Peer>, idle: Duration) {
     let watch = client.watch.clone();
     watch.arm(idle);
     let Client { conn, inbox, .. } = client;

@@ -8,6 +8,7 @@ use monoio::net::TcpStream;
 
 use super::stream::Conn;
 use super::tls::ClientTls;
+use crate::task::within;
 
 /// Why an origin could not be connected to. None of it sent a byte of a request.
 #[derive(Debug, thiserror::Error)]
@@ -49,7 +50,7 @@ pub async fn connect(
     tls: Option<(&ClientTls, &str)>,
     limit: Duration,
 ) -> Result<Conn, ConnectError> {
-    let stream = match before(limit, TcpStream::connect_addr(address)).await {
+    let stream = match within(limit, TcpStream::connect_addr(address)).await {
         Some(Ok(stream)) => stream,
         Some(Err(source)) => return Err(ConnectError::Refused { address, source }),
         None => return Err(ConnectError::Timeout { address, limit }),
@@ -60,14 +61,9 @@ pub async fn connect(
     let Some((settings, name)) = tls else {
         return Ok(Conn::plain(stream, address));
     };
-    match before(limit, Conn::tls_client(stream, address, settings, name)).await {
+    match within(limit, Conn::tls_client(stream, address, settings, name)).await {
         Some(Ok(conn)) => Ok(conn),
         Some(Err(source)) => Err(ConnectError::Handshake { address, source }),
         None => Err(ConnectError::Timeout { address, limit }),
     }
-}
-
-/// `None` when the limit passed first; the socket of the loser is closed by its drop.
-async fn before<T>(limit: Duration, work: impl Future<Output = T>) -> Option<T> {
-    monoio::time::timeout(limit, work).await.ok()
 }

@@ -17,7 +17,7 @@
 use std::cell::{Cell, RefCell};
 use std::future::{Future, poll_fn};
 use std::os::fd::{BorrowedFd, RawFd};
-use std::pin::pin;
+use std::pin::Pin;
 use std::rc::Rc;
 use std::task::{Poll, Waker};
 use std::time::{Duration, Instant};
@@ -182,7 +182,7 @@ impl Watchdog {
                 let asked = self.scan(from, now);
                 Self::ask(&asked);
                 from += SCAN_STEP;
-                crate::task::yield_now().await;
+                crate::task::yield_to_ready().await;
             }
         }
     }
@@ -286,13 +286,16 @@ impl Watch {
         self.disarm();
     }
 
-    /// Runs `work` until it is done or the watch trips.
+    /// Runs `work` until it is done or the watch trips. It is pinned by the caller, so that the guarded future
+    /// is not kept twice.
     ///
     /// # Errors
     /// [`Tripped`]; the connection `work` used must then be closed.
-    pub async fn guard<T>(&self, work: impl Future<Output = T>) -> Result<T, Tripped> {
-        let mut work = pin!(work);
-        poll_fn(|cx| {
+    pub fn guard<'a, F: Future>(
+        &'a self,
+        mut work: Pin<&'a mut F>,
+    ) -> impl Future<Output = Result<F::Output, Tripped>> + 'a {
+        poll_fn(move |cx| {
             if let Poll::Ready(value) = work.as_mut().poll(cx) {
                 return Poll::Ready(Ok(value));
             }
@@ -306,7 +309,6 @@ impl Watch {
             }
             Poll::Pending
         })
-        .await
     }
 }
 
@@ -373,7 +375,9 @@ mod tests {
             crate::task::spawn(async move { runner.run().await });
             let watch = dog.watch(0);
             watch.arm(Duration::from_millis(10));
-            watch.guard(std::future::pending::<()>()).await
+            watch
+                .guard(std::pin::pin!(std::future::pending::<()>()))
+                .await
         });
         assert_eq!(tripped, Err(Tripped::Expired));
     }
