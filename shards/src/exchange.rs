@@ -16,7 +16,7 @@ use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
 
-use ringway_io::buffer::Inbox;
+use ringway_io::buffer::{Buffers, Inbox};
 use ringway_io::net::deadline::Watch;
 use ringway_io::net::http1::{
     BodyDecoder, BodyFraming, HeadLimits, Method, Parsed, TrailerLimits, Version, write,
@@ -204,7 +204,6 @@ async fn attempt(
     let server_name = &*task.view.active.plan.server_name;
     let (sent, buffer) = peer.conn.writer.write_all(std::mem::take(request)).await;
     *request = buffer;
-    let out = task.shard.buffers.take();
     let Client {
         conn,
         inbox,
@@ -226,7 +225,8 @@ async fn attempt(
         reader: &mut peer.conn.reader,
         inbox: &mut peer.inbox,
         head: &mut peer.head,
-        out,
+        out: task.shard.buffers.take(),
+        buffers: &task.shard.buffers,
     };
     if upload.is_done() {
         return answering(download, &|| true).await;
@@ -278,6 +278,13 @@ struct Download<'a> {
     inbox: &'a mut Inbox,
     head: &'a mut ringway_io::net::http1::ResponseHead,
     out: Vec<u8>,
+    buffers: &'a Buffers,
+}
+
+impl Drop for Download<'_> {
+    fn drop(&mut self) {
+        self.buffers.give(std::mem::take(&mut self.out));
+    }
 }
 
 /// Reads the answer and relays it. `uploaded` says whether the request body has been sent.

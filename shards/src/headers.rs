@@ -314,3 +314,6 @@ pub(crate) fn last_chunk(
     }
     write::end_of_head(out);
 }
+
+#[cfg(test)]
+mod tests;
