@@ -84,8 +84,13 @@ fn first_segment(path: &[u8]) -> Option<&str> {
         .filter(|segment| !segment.is_empty())
 }
 
-/// Follows virtual backends to the one that answers, taking one turn of each pool on the way.
-pub(crate) fn resolve(view: &View, first: BackendId) -> Result<Terminal<'_>, Failure> {
+/// Follows virtual backends to the one that answers, taking one turn of each pool on the way. Members in
+/// `tried` are passed over where their pool has another.
+pub(crate) fn resolve<'v>(
+    view: &'v View,
+    first: BackendId,
+    tried: &[BackendId],
+) -> Result<Terminal<'v>, Failure> {
     let mut backend = view.active.plan.backend(first);
     for _ in 0..HOPS_MAX {
         let alb = match &backend.kind {
@@ -95,7 +100,7 @@ pub(crate) fn resolve(view: &View, first: BackendId) -> Result<Terminal<'_>, Fai
         match alb.mechanism {
             Mechanism::TimeSeriesMerge => return Ok(Terminal::Merge(backend)),
             Mechanism::RoundRobin => {
-                let member = view.table.pool(alb.pool).next_member();
+                let member = view.table.pool(alb.pool).next_member_but(tried);
                 let member = member.ok_or_else(|| Failure::NoLiveMember {
                     alb: backend.name.clone(),
                 })?;

@@ -22,18 +22,20 @@ use ringway_io::net::http1::{
     BodyDecoder, BodyFraming, HeadLimits, Method, Parsed, TrailerLimits, Version, write,
 };
 use ringway_io::net::stream::Writer;
+use smallvec::SmallVec;
 
+use crate::dispatch::{self, Terminal};
 use crate::headers::{self, Hop, Outgoing, Relay};
-use crate::limits::{HEAD_BYTES_MAX, HEADERS_MAX, INTERIM_MAX, RELAY_BYTES};
+use crate::limits::{FAILOVERS_MAX, HEAD_BYTES_MAX, HEADERS_MAX, INTERIM_MAX, RELAY_BYTES};
 use crate::metrics::Count;
 use crate::peers::Peer;
-use crate::plan::{Backend, BackendKind, Listener, Origin};
+use crate::plan::{Backend, BackendId, BackendKind, Listener, Origin};
 use crate::respond::{Failure, Fault, Frame};
 use crate::serve::{Client, Phase, State};
 use crate::shard::{Shard, View};
 use crate::tunnel;
 
-pub(crate) use upload::{Upload, skip_request};
+pub(crate) use upload::Upload;
 
 /// Least free space a read of an answer is given.
 const ANSWER_READ_BYTES: usize = 4 * 1024;
@@ -88,24 +90,45 @@ enum End {
     Tunnel,
 }
 
-/// Sends the request to the task's origin and the answer to the client.
-pub(crate) async fn run(
+/// Sends the request to the backend that `first` leads to and the answer to the client. When a member of an ALB
+/// cannot be reached, and so nothing of the request was answered, another live one gets it.
+pub(crate) async fn route(
     task: &Task<'_>,
     client: &mut Client,
-    head_len: usize,
+    first: BackendId,
 ) -> Result<(), Failure> {
+    let mut upload = Upload::begin(task.listener, client)?;
+    let mut tried: SmallVec<[BackendId; FAILOVERS_MAX]> = SmallVec::new();
+    let mut backend = task.backend;
+    let result = loop {
+        let failure = match run(&Task { backend, ..*task }, client, &mut upload).await {
+            Err(failure) if failure.spares_request() && tried.len() < FAILOVERS_MAX => failure,
+            result => break result,
+        };
+        tried.push(backend.id);
+        match dispatch::resolve(task.view, first, &tried) {
+            Ok(Terminal::Origin(other)) if !tried.contains(&other.id) => backend = other,
+            _ => break Err(failure),
+        }
+        task.view.active.cells(backend.id).failovers.bump();
+    };
+    if !upload.is_done() {
+        client.state.keep.set(false);
+    }
+    result
+}
+
+async fn run(task: &Task<'_>, client: &mut Client, upload: &mut Upload) -> Result<(), Failure> {
     let BackendKind::Origin(origin) = &task.backend.kind else {
         return Err(Failure::Internal);
     };
     let watch = client.watch.clone();
     let pace = Pace::new(&watch, origin.timeout, task.listener.body_progress_timeout);
     pace.whole();
-    let mut upload = Upload::begin(task.listener, client, head_len)?;
     let mut request = task.shard.buffers.take();
-    write_head(&mut request, task, origin, client, &upload);
-    client.inbox.consume(head_len);
-    upload.append_what_is_here(client, &mut request)?;
-    let result = attempts(task, origin, client, &pace, &mut upload, &mut request).await;
+    write_head(&mut request, task, origin, client, upload);
+    request.extend_from_slice(upload.came_with_head());
+    let result = attempts(task, origin, client, &pace, upload, &mut request).await;
     task.shard.buffers.give(request);
     let status = match &result {
         Ok(()) => client.state.status.get(),
@@ -113,9 +136,6 @@ pub(crate) async fn run(
     };
     let cells = task.view.active.cells(task.backend.id);
     cells.count_upstream(client.head.method(), status, client.state.elapsed());
-    if !upload.is_done() {
-        client.state.keep.set(false);
-    }
     result
 }
 
@@ -136,7 +156,7 @@ fn write_head(
     client: &Client,
     upload: &Upload,
 ) {
-    let bytes = client.inbox.bytes();
+    let bytes = client.head_text.as_slice();
     let hop = hop(task, client);
     let head = &client.head;
     let path = head.path(bytes);

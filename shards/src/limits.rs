@@ -13,6 +13,8 @@ pub const HEAD_BYTES_MAX: usize = 64 * 1024;
 pub const HEADERS_MAX: usize = 128;
 /// Most virtual backends a request may pass before it must have met an origin.
 pub const HOPS_MAX: usize = 16;
+/// Most other members that a request is offered when one cannot be reached.
+pub const FAILOVERS_MAX: usize = 4;
 /// Messages that may wait between the control core and one shard, each way.
 pub const LINK_QUEUE_LEN: usize = 256;
 /// How often deadlines are looked at: a deadline is met within this time after it passed.

@@ -122,6 +122,8 @@ pub struct MemberRow {
     pub reused: u64,
     /// Requests sent again after a reused connection had died.
     pub retries: u64,
+    /// Requests that came here after another member could not be reached.
+    pub failovers: u64,
     /// Idle connections now.
     pub idle: u64,
     /// Connections open now.

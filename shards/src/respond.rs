@@ -129,6 +129,11 @@ impl Failure {
         }
     }
 
+    /// Whether nobody has read the request, so that another member may get it.
+    pub(crate) fn spares_request(&self) -> bool {
+        matches!(self, Failure::Acquire(_))
+    }
+
     /// Whether the same request may be sent again on a fresh connection, if it is idempotent.
     pub(crate) fn may_retry(&self) -> bool {
         matches!(

@@ -17,7 +17,7 @@ use ringway_io::net::stream::Conn;
 
 use crate::accept::Door;
 use crate::dispatch::{self, Routed, Terminal};
-use crate::exchange;
+use crate::exchange::{self, Upload};
 use crate::limits::{HEAD_BYTES_MAX, HEADERS_MAX, LINGER_BYTES_MAX, LINGER_TIME};
 use crate::mechanism::time_series_merge;
 use crate::metrics::{BackendCells, Count};
@@ -33,6 +33,8 @@ pub(crate) struct Client {
     pub(crate) conn: Conn,
     pub(crate) inbox: Inbox,
     pub(crate) head: RequestHead,
+    /// The bytes of `head`.
+    pub(crate) head_text: Vec<u8>,
     pub(crate) watch: Rc<Watch>,
     pub(crate) state: State,
     /// It came over TLS.
@@ -86,6 +88,7 @@ pub(crate) async fn connection(shard: &Rc<Shard>, door: &Rc<Door>, incoming: Inc
     let mut client = Client {
         inbox: Inbox::new(&shard.buffers),
         head: RequestHead::new(),
+        head_text: Vec::new(),
         state: State {
             phase: Cell::new(Phase::Idle),
             blame: Cell::new(Fault::Client),
@@ -135,15 +138,15 @@ fn listener<'v>(view: &'v View, door: &Door) -> Option<&'v Listener> {
 async fn requests(shard: &Rc<Shard>, door: &Rc<Door>, client: &mut Client) {
     let mut first = true;
     loop {
-        let head_len = match read_head(shard, door, client, first).await {
-            Ok(Some(head_len)) => head_len,
-            Ok(None) => return,
+        match read_head(shard, door, client, first).await {
+            Ok(true) => {}
+            Ok(false) => return,
             Err(failure) => {
                 shard.cells.bad_requests.bump();
                 say(client, &failure, Frame::refusal()).await;
                 return;
             }
-        };
+        }
         first = false;
         let started = Instant::now();
         client.state.begin(started);
@@ -156,7 +159,7 @@ async fn requests(shard: &Rc<Shard>, door: &Rc<Door>, client: &mut Client) {
             .state
             .keep
             .set(client.head.keep_alive() && door.is_open() && !shard.dog.stopping());
-        let next = one(shard, &view, listener, client, head_len).await;
+        let next = one(shard, &view, listener, client).await;
         client.watch.watch_peer(false);
         if next == Next::Close || !client.state.keep.get() {
             linger(client).await;
@@ -165,23 +168,23 @@ async fn requests(shard: &Rc<Shard>, door: &Rc<Door>, client: &mut Client) {
     }
 }
 
-/// Reads up to the end of a head; `None` when the client closed instead, or was too late to begin.
+/// Reads up to the end of a head, and takes it; false when the client closed instead.
 async fn read_head(
     shard: &Shard,
     door: &Door,
     client: &mut Client,
     first: bool,
-) -> Result<Option<usize>, Failure> {
+) -> Result<bool, Failure> {
     let limits = HeadLimits {
         bytes_max: HEAD_BYTES_MAX,
         headers_max: HEADERS_MAX,
         ..HeadLimits::default()
     };
     let Some(view) = shard.view() else {
-        return Ok(None);
+        return Ok(false);
     };
     let Some(listener) = listener(&view, door) else {
-        return Ok(None);
+        return Ok(false);
     };
     let (header_limit, idle_limit) = (listener.read_header_timeout, listener.idle_timeout);
     drop(view);
@@ -199,46 +202,41 @@ async fn read_head(
             .await;
         client.watch.set_idle(false);
         if !matches!(count, Ok(1..)) {
-            return Ok(None);
+            return Ok(false);
         }
     }
     client.state.phase.set(Phase::Head);
     client.watch.arm(header_limit);
     loop {
         if let Parsed::Complete(len) = client.head.parse(client.inbox.bytes(), &limits)? {
-            return Ok(Some(len));
+            client.take_head(len);
+            return Ok(true);
         }
         let count = client
             .inbox
             .fill(&mut client.conn.reader, HEAD_READ_BYTES)
             .await;
         if !matches!(count, Ok(1..)) {
-            return Ok(None);
+            return Ok(false);
         }
     }
 }
 
 /// Answers one request.
-async fn one(
-    shard: &Rc<Shard>,
-    view: &Rc<View>,
-    listener: &Listener,
-    client: &mut Client,
-    head_len: usize,
-) -> Next {
-    let bytes = &client.inbox.bytes()[..head_len];
+async fn one(shard: &Rc<Shard>, view: &Rc<View>, listener: &Listener, client: &mut Client) -> Next {
+    let bytes = client.head_text.as_slice();
     if !listener.ping_path.is_empty() && client.head.path(bytes) == listener.ping_path.as_bytes() {
-        return pong(client, head_len).await;
+        return pong(client).await;
     }
     let routed = match dispatch::route(listener, &client.head, bytes) {
         Ok(routed) => routed,
         Err(failure) => {
             shard.cells.unrouted.bump();
-            return refuse(client, &failure, head_len).await;
+            return refuse(client, &failure).await;
         }
     };
     *client.state.cells.borrow_mut() = Some(view.active.cells(routed.backend).clone());
-    let result = answer(shard, view, listener, client, (head_len, routed)).await;
+    let result = answer(shard, view, listener, client, routed).await;
     let next = match result {
         Ok(()) => Next::Continue,
         Err(failure) => failed(client, &failure).await,
@@ -252,39 +250,41 @@ async fn answer(
     view: &Rc<View>,
     listener: &Listener,
     client: &mut Client,
-    (head_len, routed): (usize, Routed),
+    routed: Routed,
 ) -> Result<(), Failure> {
-    match dispatch::resolve(view, routed.backend) {
+    let strip = routed.strip;
+    match dispatch::resolve(view, routed.backend, &[]) {
         Ok(Terminal::Origin(backend)) => {
             let task = exchange::Task {
                 shard,
                 view,
                 listener,
                 backend,
-                strip: routed.strip,
+                strip,
             };
-            exchange::run(&task, client, head_len).await
+            exchange::route(&task, client, routed.backend).await
         }
-        Ok(Terminal::Merge(alb)) => {
+        Ok(Terminal::Merge(backend)) => {
             let task = exchange::Task {
                 shard,
                 view,
                 listener,
-                backend: alb,
-                strip: routed.strip,
+                backend,
+                strip,
             };
             // Boxed, like everything rare: a connection's future is as large as its largest branch.
-            Box::pin(time_series_merge::run(&task, client, head_len)).await
+            Box::pin(time_series_merge::run(&task, client)).await
         }
         Err(failure) => {
-            exchange::skip_request(listener, client, head_len).await?;
+            // The body is not waited for; the connection goes on only when it is here.
+            let unread = !Upload::begin(listener, client)?.is_done();
+            client.state.keep.set(client.state.keep.get() && !unread);
             Err(failure)
         }
     }
 }
 
-async fn pong(client: &mut Client, head_len: usize) -> Next {
-    client.inbox.consume(head_len);
+async fn pong(client: &mut Client) -> Next {
     let has_body = !matches!(
         client.head.framing(),
         ringway_io::net::http1::BodyFraming::None | ringway_io::net::http1::BodyFraming::Length(0)
@@ -312,8 +312,7 @@ async fn pong(client: &mut Client, head_len: usize) -> Next {
 }
 
 /// Answers a request that goes nowhere; its body is not read, so the connection ends.
-async fn refuse(client: &mut Client, failure: &Failure, head_len: usize) -> Next {
-    client.inbox.consume(head_len);
+async fn refuse(client: &mut Client, failure: &Failure) -> Next {
     let has_body = !matches!(
         client.head.framing(),
         ringway_io::net::http1::BodyFraming::None | ringway_io::net::http1::BodyFraming::Length(0)
@@ -414,6 +413,13 @@ async fn linger(client: &mut Client) {
 }
 
 impl Client {
+    /// Moves the head that was just parsed out of the inbox: what follows there is body, or the next request.
+    fn take_head(&mut self, len: usize) {
+        self.head_text.clear();
+        self.head_text.extend_from_slice(&self.inbox.bytes()[..len]);
+        self.inbox.consume(len);
+    }
+
     /// What surrounds an answer of ours to the request in progress.
     pub(crate) fn frame(&self) -> Frame {
         Frame {

@@ -28,6 +28,8 @@ pub(crate) struct Upload {
     left: u64,
     bytes_max: u64,
     truncate: bool,
+    /// The part that came with the head, framed for the origin; kept to be sent again.
+    first: Vec<u8>,
     done: Rc<Cell<bool>>,
 }
 
@@ -41,12 +43,8 @@ impl Moving {
 }
 
 impl Upload {
-    /// Looks at the head in front of the inbox and refuses what is too large.
-    pub(crate) fn begin(
-        listener: &Listener,
-        client: &Client,
-        _head_len: usize,
-    ) -> Result<Upload, Failure> {
+    /// Takes the part of the body that is here, and refuses what is too large.
+    pub(crate) fn begin(listener: &Listener, client: &mut Client) -> Result<Upload, Failure> {
         let bytes_max = listener.request_body_bytes_max.unwrap_or(u64::MAX);
         let truncate = listener.truncate_request_body;
         let framing = match client.head.framing() {
@@ -58,14 +56,20 @@ impl Upload {
         };
         let decoder = BodyDecoder::new(client.head.framing(), TrailerLimits::default());
         let done = Rc::new(Cell::new(decoder.is_done()));
-        Ok(Upload {
+        let first = Vec::new();
+        let mut upload = Upload {
             decoder,
             framing,
             left: bytes_max,
             bytes_max,
             truncate,
+            first,
             done,
-        })
+        };
+        let mut first = Vec::new();
+        upload.decode_here(&mut client.inbox, &mut first)?;
+        upload.first = first;
+        Ok(upload)
     }
 
     /// Framing towards the origin.
@@ -83,13 +87,9 @@ impl Upload {
         Moving(self.done.clone())
     }
 
-    /// Appends the part of the body that came with the head.
-    pub(crate) fn append_what_is_here(
-        &mut self,
-        client: &mut Client,
-        out: &mut Vec<u8>,
-    ) -> Result<(), Failure> {
-        self.decode_here(&mut client.inbox, out)
+    /// The part of the body that came with the head, as the origin gets it.
+    pub(crate) fn came_with_head(&self) -> &[u8] {
+        &self.first
     }
 
     /// Moves the rest of the body.
@@ -166,21 +166,4 @@ impl Upload {
         let left = usize::try_from(self.left).unwrap_or(usize::MAX);
         Ok(&data[..left])
     }
-}
-
-/// Uses up a request that nobody is sent, so that the next one on the connection can be read. A body that is
-/// not here yet is not waited for: the connection closes instead.
-pub(crate) async fn skip_request(
-    listener: &Listener,
-    client: &mut Client,
-    head_len: usize,
-) -> Result<(), Failure> {
-    let mut upload = Upload::begin(listener, client, head_len)?;
-    client.inbox.consume(head_len);
-    let mut thrown_away = Vec::new();
-    upload.append_what_is_here(client, &mut thrown_away)?;
-    if !upload.is_done() {
-        client.state.keep.set(false);
-    }
-    Ok(())
 }

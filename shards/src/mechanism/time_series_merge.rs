@@ -13,7 +13,7 @@ use ringway_io::net::http1::{BodyDecoder, BodyFraming, KnownHeader, Method, Trai
 use ringway_merge::Endpoint;
 
 use crate::dispatch::{self, Terminal};
-use crate::exchange::{self, Pace, Task};
+use crate::exchange::{self, Pace, Task, Upload};
 use crate::metrics::Count;
 use crate::plan::{Alb, BackendKind};
 use crate::respond::{self, Failure, Fault};
@@ -27,23 +27,19 @@ const FORM_READ_BYTES: usize = 4 * 1024;
 const MERGE_TIME: Duration = Duration::from_secs(30);
 
 /// Answers one request to a `tsm` ALB.
-pub(crate) async fn run(
-    task: &Task<'_>,
-    client: &mut Client,
-    head_len: usize,
-) -> Result<(), Failure> {
+pub(crate) async fn run(task: &Task<'_>, client: &mut Client) -> Result<(), Failure> {
     let BackendKind::Alb(alb) = &task.backend.kind else {
         return Err(Failure::Internal);
     };
-    let Some(endpoint) = mergeable(task, client, head_len) else {
-        return first_live(task, alb, client, head_len).await;
+    let Some(endpoint) = mergeable(task, client) else {
+        return first_live(task, alb, client).await;
     };
-    let bytes = &client.inbox.bytes()[..head_len];
+    let bytes = client.head_text.as_slice();
     let query = client.head.query(bytes).unwrap_or_default().to_vec();
     if client.head.framing() == BodyFraming::None
         && gather::may_bypass(task, alb, &endpoint, &query)
     {
-        return first_live(task, alb, client, head_len).await;
+        return first_live(task, alb, client).await;
     }
     let watch = client.watch.clone();
     let pace = Pace::new(
@@ -52,8 +48,7 @@ pub(crate) async fn run(
         task.listener.body_progress_timeout,
     );
     pace.whole();
-    let head = client.inbox.bytes()[..head_len].to_vec();
-    let form = read_form(task, client, head_len, &pace).await?;
+    let form = read_form(task, client, &pace).await?;
     let too_many = || Failure::Body(ringway_io::net::http1::BodyError::Truncated);
     let mut request = ApiRequest::read(endpoint, &query, &form).ok_or_else(too_many)?;
     request.stamp(
@@ -69,7 +64,7 @@ pub(crate) async fn run(
     client.watch.watch_peer(true);
     let asking = Asking {
         task,
-        head: (&client.head, &head),
+        head: (&client.head, &client.head_text),
         hop: exchange::hop(task, client),
         request: &request,
         by_form: client.head.method() == Method::Post,
@@ -80,8 +75,8 @@ pub(crate) async fn run(
 }
 
 /// The path this request merges on, if it can be read for merging.
-fn mergeable(task: &Task<'_>, client: &Client, head_len: usize) -> Option<Endpoint> {
-    let bytes = &client.inbox.bytes()[..head_len];
+fn mergeable(task: &Task<'_>, client: &Client) -> Option<Endpoint> {
+    let bytes = client.head_text.as_slice();
     let head = &client.head;
     let endpoint = request::endpoint(&head.path(bytes)[task.strip..])?;
     match head.method() {
@@ -106,26 +101,20 @@ fn mergeable(task: &Task<'_>, client: &Client, head_len: usize) -> Option<Endpoi
 }
 
 /// Sends the request as it came to the first live member.
-async fn first_live(
-    task: &Task<'_>,
-    alb: &Alb,
-    client: &mut Client,
-    head_len: usize,
-) -> Result<(), Failure> {
+async fn first_live(task: &Task<'_>, alb: &Alb, client: &mut Client) -> Result<(), Failure> {
     let Some(member) = task.view.table.pool(alb.pool).live.first() else {
-        exchange::skip_request(task.listener, client, head_len).await?;
+        let unread = !Upload::begin(task.listener, client)?.is_done();
+        client.state.keep.set(client.state.keep.get() && !unread);
         return Err(Failure::NoLiveMember {
             alb: task.backend.name.clone(),
         });
     };
     task.view.active.cells(member.backend.id).selected.bump();
-    match dispatch::resolve(task.view, member.backend.id)? {
+    match dispatch::resolve(task.view, member.backend.id, &[])? {
         Terminal::Origin(backend) => {
-            exchange::run(&Task { backend, ..*task }, client, head_len).await
+            exchange::route(&Task { backend, ..*task }, client, member.backend.id).await
         }
-        Terminal::Merge(backend) => {
-            Box::pin(run(&Task { backend, ..*task }, client, head_len)).await
-        }
+        Terminal::Merge(backend) => Box::pin(run(&Task { backend, ..*task }, client)).await,
     }
 }
 
@@ -133,7 +122,6 @@ async fn first_live(
 async fn read_form(
     task: &Task<'_>,
     client: &mut Client,
-    head_len: usize,
     pace: &Pace<'_>,
 ) -> Result<Vec<u8>, Failure> {
     let bytes_max = task.listener.request_body_bytes_max.unwrap_or(u64::MAX);
@@ -142,7 +130,6 @@ async fn read_form(
     {
         return Err(Failure::BodyTooLarge { bytes_max });
     }
-    client.inbox.consume(head_len);
     let mut decoder = BodyDecoder::new(client.head.framing(), TrailerLimits::default());
     if client.head.expect_continue() && !decoder.is_done() && client.inbox.is_empty() {
         let sent = client

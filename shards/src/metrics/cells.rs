@@ -82,6 +82,7 @@ pub(crate) struct BackendCells {
     pub(crate) dial_failures: Cell<u64>,
     pub(crate) reused: Cell<u64>,
     pub(crate) retries: Cell<u64>,
+    pub(crate) failovers: Cell<u64>,
     pub(crate) idle: Cell<u64>,
     pub(crate) open: Cell<u64>,
 }
@@ -197,6 +198,7 @@ impl BackendCells {
             dial_failures: Cell::default(),
             reused: Cell::default(),
             retries: Cell::default(),
+            failovers: Cell::default(),
             idle: Cell::default(),
             open: Cell::default(),
         }
@@ -317,6 +319,7 @@ impl BackendCells {
             dial_failures: self.dial_failures.get(),
             reused: self.reused.get(),
             retries: self.retries.get(),
+            failovers: self.failovers.get(),
             idle: self.idle.get(),
             open: self.open.get(),
         });

@@ -152,7 +152,7 @@ async fn ask_member(
 ) -> Result<Fetched, MemberFailure> {
     let view = asking.task.view;
     view.active.cells(member.backend.id).selected.bump();
-    let terminal = dispatch::resolve(view, member.backend.id);
+    let terminal = dispatch::resolve(view, member.backend.id, &[]);
     match terminal.map_err(|_| MemberFailure::Unreachable)? {
         Terminal::Origin(backend) => {
             let BackendKind::Origin(origin) = &backend.kind else {
