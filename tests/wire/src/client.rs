@@ -2,6 +2,7 @@
 
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpStream};
+use std::sync::Arc;
 
 use crate::answer::{Answer, Framing, Head, Reader, bad, cut, declared};
 use crate::patience::patience;
@@ -67,6 +68,33 @@ impl Client {
     }
 }
 
+impl TlsClient {
+    /// Connects under TLS, asking for `name`; the handshake is made with the first bytes.
+    ///
+    /// # Panics
+    /// When nobody listens.
+    #[track_caller]
+    pub fn connect_tls(
+        address: SocketAddr,
+        name: &str,
+        config: &Arc<rustls::ClientConfig>,
+    ) -> Self {
+        let socket = Client::connect(address).stream;
+        let name = rustls::pki_types::ServerName::try_from(name.to_owned()).expect("a valid name");
+        let session = rustls::ClientConnection::new(Arc::clone(config), name);
+        Self::over(rustls::StreamOwned::new(
+            session.expect("a valid configuration"),
+            socket,
+        ))
+    }
+
+    /// The certificate that the other side showed.
+    pub fn peer_certificate(&self) -> Option<&[u8]> {
+        let chain = self.stream.conn.peer_certificates()?;
+        chain.first().map(|certificate| certificate.as_ref())
+    }
+}
+
 impl<S: Read + Write> Wire<S> {
     /// Speaks over a stream that is already there.
     pub fn over(stream: S) -> Self {
@@ -74,6 +102,19 @@ impl<S: Read + Write> Wire<S> {
             stream,
             reader: Reader::new(),
         }
+    }
+
+    /// Reads to an end that must be announced, not merely a cut: under TLS by its closing message.
+    #[track_caller]
+    pub fn rest_until_proper_end(&mut self) -> Vec<u8> {
+        while self
+            .reader
+            .fill(&mut self.stream)
+            .map_err(late)
+            .expect("an announced end")
+            > 0
+        {}
+        std::mem::take(&mut self.reader.buffer)
     }
 
     /// The stream below.

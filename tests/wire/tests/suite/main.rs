@@ -2,6 +2,9 @@
 //!
 //! `RINGWAY_TEST_DRIVER=io_uring|epoll` chooses the driver of every shard started here.
 
+mod admin;
+mod check;
+mod fake_prometheus;
 mod forwarded_headers;
 mod framing_bodies;
 mod framing_deadlines;
@@ -10,4 +13,9 @@ mod framing_requests;
 mod framing_responses;
 mod framing_reuse;
 mod framing_upgrade;
+mod nginx_pool;
+mod oracle;
+mod round_robin;
 mod support;
+mod time_series_merge;
+mod tls;
