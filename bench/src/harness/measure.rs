@@ -52,6 +52,8 @@ pub(super) struct Cost {
     pub(super) cpu_us_per_request_by_ticks: f64,
     /// Share of one CPU, in percent.
     pub(super) cpu_percent: f64,
+    /// Share of the time in which it was ready to run but somebody else had the CPU, in percent.
+    pub(super) cpu_wait_percent: f64,
     /// Resident memory at the end.
     pub(super) rss_bytes: u64,
 }
@@ -127,10 +129,12 @@ impl Cost {
     fn between(before: Usage, after: Usage, answers: u64, wall: Duration) -> Self {
         let cpu_ns = after.cpu_ns.saturating_sub(before.cpu_ns) as f64;
         let ticks_ns = after.cpu_by_ticks_ns.saturating_sub(before.cpu_by_ticks_ns) as f64;
+        let wait_ns = after.wait_ns.saturating_sub(before.wait_ns) as f64;
         Self {
             cpu_us_per_request: cpu_ns / 1e3 / answers as f64,
             cpu_us_per_request_by_ticks: ticks_ns / 1e3 / answers as f64,
             cpu_percent: cpu_ns / wall.as_nanos() as f64 * 100.0,
+            cpu_wait_percent: wait_ns / wall.as_nanos() as f64 * 100.0,
             rss_bytes: after.rss_bytes,
         }
     }
@@ -195,11 +199,13 @@ mod tests {
     fn the_cost_is_what_was_added_divided_by_the_answers() {
         let before = Usage {
             cpu_ns: 1_000,
+            wait_ns: 0,
             cpu_by_ticks_ns: 0,
             rss_bytes: 1,
         };
         let after = Usage {
             cpu_ns: 16_001_000,
+            wait_ns: 8_000_000,
             cpu_by_ticks_ns: 20_000_000,
             rss_bytes: 7,
         };
@@ -208,6 +214,7 @@ mod tests {
             cpu_us_per_request: 16.0,
             cpu_us_per_request_by_ticks: 20.0,
             cpu_percent: 50.0,
+            cpu_wait_percent: 25.0,
             rss_bytes: 7,
         };
         assert_eq!(cost, expected);

@@ -16,8 +16,8 @@ use crate::clock::pause;
 const STOP_PATIENCE: Duration = Duration::from_secs(3);
 /// How often a condition is looked at.
 const POLL: Duration = Duration::from_millis(5);
-/// How much of a log is shown when something went wrong.
-const LOG_TAIL_BYTES: usize = 2_000;
+/// How much of the beginning and of the end of a log is shown when something went wrong.
+const LOG_PART_CHARS: usize = 400;
 
 /// A running child. It ends when this is dropped.
 #[derive(Debug)]
@@ -69,29 +69,44 @@ impl Process {
                 return Ok(found);
             }
             if let Some(status) = self.child.try_wait().context("cannot ask for the status")? {
-                bail!("{} ended ({status}): {}", self.name, self.log_tail());
+                bail!("{} ended ({status}): {}", self.name, self.log_extract());
             }
             if Instant::now() > until {
                 bail!(
                     "{} is not ready after {patience:?}: {}",
                     self.name,
-                    self.log_tail()
+                    self.log_extract()
                 );
             }
             pause(POLL);
         }
     }
 
-    /// The end of its output, on one line.
-    fn log_tail(&self) -> String {
+    /// Its output on one line.
+    fn log_extract(&self) -> String {
         let text = fs::read(&self.log).unwrap_or_default();
-        let tail = &text[text.len().saturating_sub(LOG_TAIL_BYTES)..];
-        let lines = String::from_utf8_lossy(tail);
-        let tail = lines.lines().collect::<Vec<_>>().join(" | ");
-        if tail.is_empty() {
-            "it printed nothing".to_owned()
-        } else {
-            tail
+        extract(&String::from_utf8_lossy(&text))
+    }
+}
+
+/// The beginning and the end of a log: programs name their mistake in either place.
+fn extract(log: &str) -> String {
+    let line: Vec<char> = log
+        .lines()
+        .collect::<Vec<_>>()
+        .join(" | ")
+        .chars()
+        .collect();
+    match line.len() {
+        0 => "it printed nothing".to_owned(),
+        length if length <= 2 * LOG_PART_CHARS => line.iter().collect(),
+        length => {
+            let (begin, end) = (&line[..LOG_PART_CHARS], &line[length - LOG_PART_CHARS..]);
+            format!(
+                "{} … {}",
+                begin.iter().collect::<String>(),
+                end.iter().collect::<String>()
+            )
         }
     }
 }
@@ -125,5 +140,22 @@ fn signal(pid: u32, signal: Signal) {
     if let Some(pid) = pid {
         // It may have ended in the meantime, which is what was wanted.
         let _ = kill_process(pid, signal);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_long_log_is_shown_from_both_ends() {
+        assert_eq!(extract(""), "it printed nothing");
+        assert_eq!(extract("a\nb\n"), "a | b");
+        let long = extract(&format!("first\n{}\nlast", "x".repeat(10_000)));
+        assert!(
+            long.starts_with("first | x") && long.ends_with("x | last"),
+            "{long}"
+        );
+        assert_eq!(long.chars().count(), 2 * LOG_PART_CHARS + 3);
     }
 }

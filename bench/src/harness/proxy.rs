@@ -82,6 +82,16 @@ impl Kind {
         }
     }
 
+    /// What its configuration is called; Envoy goes by the ending.
+    fn config_name(self) -> &'static str {
+        match self {
+            Self::Ringway => "ringway.yaml",
+            Self::Haproxy => "haproxy.cfg",
+            Self::Nginx => "nginx.conf",
+            Self::Envoy => "envoy.yaml",
+        }
+    }
+
     fn version_argument(self) -> &'static str {
         match self {
             Self::Ringway => "version",
@@ -171,7 +181,7 @@ impl Program {
         ]);
         values.extend(more.iter().cloned());
         let name = self.kind.name();
-        let config = setup.dir.join(format!("{name}.conf"));
+        let config = setup.dir.join(self.kind.config_name());
         fs::write(&config, fill_in(template, &values)?)
             .with_context(|| format!("cannot write {}", config.display()))?;
         let place = Place {

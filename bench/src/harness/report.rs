@@ -161,6 +161,7 @@ mod tests {
             per_second: 61_234.0,
             cpu_us_per_request: Some(16.314),
             cpu_percent: Some(99.6),
+            cpu_wait_percent: Some(0.1),
             rss_bytes: Some(12_340_000.0),
             p50: 95.0,
             p99: 1_234.0,
@@ -183,7 +184,7 @@ mod tests {
             cpu: "EPYC".to_owned(),
             cpus: 2,
             kernel: "6.18".to_owned(),
-            load_average: "0.10".to_owned(),
+            load_average: 0.1,
         };
         Results {
             began_unix: 0,

@@ -43,7 +43,7 @@ pub(super) struct Machine {
     /// Kernel release.
     pub(super) kernel: String,
     /// Load average of the last minute at the start: others at work.
-    pub(super) load_average: String,
+    pub(super) load_average: f64,
 }
 
 /// One proxy's figures.
@@ -75,6 +75,7 @@ pub(super) struct Medians {
     pub(super) per_second: f64,
     pub(super) cpu_us_per_request: Option<f64>,
     pub(super) cpu_percent: Option<f64>,
+    pub(super) cpu_wait_percent: Option<f64>,
     pub(super) rss_bytes: Option<f64>,
     pub(super) p50: f64,
     pub(super) p99: f64,
@@ -104,7 +105,11 @@ impl Machine {
             cpu: cpu.to_owned(),
             cpus,
             kernel: read("/proc/sys/kernel/osrelease").trim().to_owned(),
-            load_average: loads.split(' ').next().unwrap_or_default().to_owned(),
+            load_average: loads
+                .split(' ')
+                .next()
+                .and_then(|n| n.parse().ok())
+                .unwrap_or(0.0),
         }
     }
 }
@@ -200,6 +205,7 @@ impl Medians {
             per_second: median(samples.iter().map(|sample| sample.load.per_second))?,
             cpu_us_per_request: cost(|cost| cost.cpu_us_per_request),
             cpu_percent: cost(|cost| cost.cpu_percent),
+            cpu_wait_percent: cost(|cost| cost.cpu_wait_percent),
             rss_bytes: cost(|cost| cost.rss_bytes as f64),
             p50: latency(|latency| latency.p50)?,
             p99: latency(|latency| latency.p99)?,
@@ -262,6 +268,7 @@ pub(super) mod tests {
             cpu_us_per_request,
             cpu_us_per_request_by_ticks: cpu_us_per_request,
             cpu_percent: 99.0,
+            cpu_wait_percent: 1.0,
             rss_bytes: 10 << 20,
         };
         Sample {

@@ -19,6 +19,11 @@ use super::{Options, compare, idle, report, tail};
 /// How long the origin may take to prepare its answers.
 const ORIGIN_PATIENCE: Duration = Duration::from_secs(10);
 
+/// Above this load average at the start somebody else wants the CPUs too.
+const BUSY_LOAD_AVERAGE: f64 = 1.0;
+/// A proxy that used less of its core in the closed loop was not the bottleneck.
+const SATURATED_PERCENT: f64 = 85.0;
+
 /// The time a run may take.
 pub(super) struct Budget {
     until: Instant,
@@ -75,6 +80,13 @@ pub fn run(options: &Options) -> Result<ExitCode> {
         results
             .notes
             .push("one CPU for proxy, load and origin: do not compare".to_owned());
+    }
+    if results.machine.load_average > BUSY_LOAD_AVERAGE {
+        results.notes.push(format!(
+            "others were at work on this machine (load average {:.1}): trust the ratios more than \
+             the figures, and neither much",
+            results.machine.load_average
+        ));
     }
     let programs = find_programs(options, &mut results.notes);
     let scratch = Scratch::new()?;
@@ -138,11 +150,28 @@ fn run_scenarios(
                 .push(format!("{}: not comparable: {failure}", row.name));
         }
     }
+    note_unsaturated(results);
     if options.idle {
         run_idle(options, programs, setup, budget, results);
     }
     if options.tail {
         results.tail = run_tail(options, programs, setup, budget, &mut results.notes);
+    }
+}
+
+/// Says so where the closed loop did not find a proxy's limit.
+fn note_unsaturated(results: &mut Results) {
+    for row in &results.rows {
+        let closed = row
+            .closed
+            .and_then(|closed| closed.cpu_percent.zip(closed.cpu_wait_percent));
+        if let Some((used, waited)) = closed.filter(|(used, _)| *used < SATURATED_PERCENT) {
+            results.notes.push(format!(
+                "{}: its requests/s are not its limit: it used {used:.0} % of its core, and for \
+                 {waited:.0} % of the time somebody else did while it was ready to run",
+                row.name
+            ));
+        }
     }
 }
 

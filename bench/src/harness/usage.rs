@@ -2,7 +2,7 @@
 //!
 //! CPU time is the sum of the first field of `/proc/PID/task/TID/schedstat` over all threads: time on
 //! a CPU in nanoseconds, user and kernel together, softirq work done in the thread's context
-//! included. `/proc/PID/stat` has the same sum in ticks of 10 ms; it also keeps the threads that
+//! included. The second field is the time spent waiting for a CPU. `/proc/PID/stat` has the same sum in ticks of 10 ms; it also keeps the threads that
 //! have ended and is reported as a check.
 
 use std::fs;
@@ -15,6 +15,8 @@ use rustix::param::clock_ticks_per_second;
 pub(super) struct Usage {
     /// CPU time of the threads that are alive, in nanoseconds.
     pub(super) cpu_ns: u64,
+    /// Time that the threads were ready to run but had to wait for a CPU, in nanoseconds.
+    pub(super) wait_ns: u64,
     /// CPU time by ticks, in nanoseconds.
     pub(super) cpu_by_ticks_ns: u64,
     /// Resident memory. Pages that parent and child share count for both.
@@ -30,6 +32,7 @@ impl Usage {
             // A child may have ended meanwhile; the root must be there.
             let Ok(one) = one else { continue };
             total.cpu_ns += one.cpu_ns;
+            total.wait_ns += one.wait_ns;
             total.cpu_by_ticks_ns += one.cpu_by_ticks_ns;
             total.rss_bytes += one.rss_bytes;
         }
@@ -40,20 +43,21 @@ impl Usage {
     }
 
     fn of_process(pid: u32) -> Result<Self> {
-        let mut cpu_ns = 0;
+        let (mut cpu_ns, mut wait_ns) = (0, 0);
         for task in fs::read_dir(format!("/proc/{pid}/task"))? {
             // A thread may end between being listed and being read.
             let path = task?.path().join("schedstat");
-            cpu_ns += fs::read_to_string(path)
-                .ok()
-                .and_then(|text| on_cpu_ns(&text))
-                .unwrap_or(0);
+            let text = fs::read_to_string(path).unwrap_or_default();
+            let (cpu, wait) = cpu_and_wait_ns(&text).unwrap_or((0, 0));
+            cpu_ns += cpu;
+            wait_ns += wait;
         }
         let stat = Stat::read(pid)?;
         let status = fs::read_to_string(format!("/proc/{pid}/status"))?;
         let tick_ns = 1_000_000_000 / clock_ticks_per_second();
         Ok(Self {
             cpu_ns,
+            wait_ns,
             cpu_by_ticks_ns: stat.cpu_ticks * tick_ns,
             rss_bytes: rss_bytes(&status).context("no VmRSS: not a user process")?,
         })
@@ -116,8 +120,9 @@ impl Stat {
     }
 }
 
-fn on_cpu_ns(schedstat: &str) -> Option<u64> {
-    schedstat.split_whitespace().next()?.parse().ok()
+fn cpu_and_wait_ns(schedstat: &str) -> Option<(u64, u64)> {
+    let mut fields = schedstat.split_whitespace();
+    Some((fields.next()?.parse().ok()?, fields.next()?.parse().ok()?))
 }
 
 fn rss_bytes(status: &str) -> Option<u64> {
@@ -143,7 +148,7 @@ mod tests {
             })
         );
         assert_eq!(Stat::parse("7 (a) S 5"), None);
-        assert_eq!(on_cpu_ns("123456 789 3\n"), Some(123_456));
+        assert_eq!(cpu_and_wait_ns("123456 789 3\n"), Some((123_456, 789)));
         assert_eq!(
             rss_bytes("Name:\tx\nVmRSS:\t    2048 kB\nThreads: 1\n"),
             Some(2 << 20)
