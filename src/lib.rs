@@ -1,1 +1,10 @@
 //! Control core of the appliance.
+
+pub mod admin;
+
+pub mod control;
+pub mod demo;
+pub mod discovery;
+pub mod health;
+pub mod log;
+pub mod utc;
