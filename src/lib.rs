@@ -1,1 +1,5 @@
 //! Control core of the appliance.
+
+pub mod cli;
+pub mod compile;
+pub mod config;
