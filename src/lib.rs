@@ -1,7 +1,9 @@
 //! Control core of the appliance.
 
 pub mod admin;
-
+pub mod cli;
+pub mod compile;
+pub mod config;
 pub mod control;
 pub mod demo;
 pub mod discovery;

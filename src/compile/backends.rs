@@ -1,0 +1,202 @@
+//! Section `backends`: origins, and ALBs by way of `pools`.
+
+use ringway_shards::plan::{
+    Backend, BackendId, BackendKind, ForwardedHeaders, Origin, OriginProvider,
+};
+use serde_json::{Map, Value as Json};
+
+use super::context::Context;
+use super::graph::Graph;
+use super::roster::{Entry, Live, Roster};
+use super::{pools, tls};
+use crate::config::origin_url::OriginUrl;
+use crate::config::{Fault, Path, defaults};
+
+/// All backends that could be compiled, by id when nothing is wrong.
+pub(super) fn compile(
+    context: &mut Context<'_>,
+    roster: &Roster<'_>,
+    graph: &Graph,
+) -> Vec<Backend> {
+    let mut backends = Vec::new();
+    for (id, live, entry) in roster.live() {
+        let at = Path::of(&["backends", entry.name]);
+        if let Some(provider) = &entry.written.provider {
+            context.note_written(&at.key("provider"), Json::from(provider.as_str()));
+        }
+        let replica_group = replica_group(context, &at, graph, (id, live), entry);
+        let compiled = match live {
+            Live::Alb => pools::alb(context, roster, graph, id, entry)
+                .map(|(alb, bytes)| (BackendKind::Alb(alb), bytes)),
+            Live::Prometheus | Live::ReverseProxy => {
+                let bytes = capture_bytes(context, roster, &at, entry);
+                origin(context, &at, live, entry)
+                    .map(|origin| (BackendKind::Origin(Box::new(origin)), bytes))
+            }
+        };
+        if let Some((kind, capture_bytes_max)) = compiled {
+            backends.push(Backend {
+                id,
+                name: entry.name.into(),
+                provider_label: live.name(),
+                replica_group: replica_group.into(),
+                capture_bytes_max,
+                kind,
+            });
+        }
+    }
+    backends
+}
+
+/// The capture cap of an origin: its own, the common one, the default; 0 stands for "not set".
+fn capture_bytes(
+    context: &mut Context<'_>,
+    roster: &Roster<'_>,
+    at: &Path,
+    entry: &Entry<'_>,
+) -> u64 {
+    let places = [
+        (at.key("max_capture_bytes"), entry.written.max_capture_bytes),
+        (
+            Path::of(&["backends", "default", "max_capture_bytes"]),
+            roster
+                .common_caps()
+                .and_then(|common| common.max_capture_bytes),
+        ),
+    ];
+    match context.pick_first(&places, defaults::CAPTURE_BYTES) {
+        0 => defaults::CAPTURE_BYTES.value,
+        bytes => bytes,
+    }
+}
+
+/// The replica group: trimmed, the backend's own name unless written. Contract: time series page, 3.
+fn replica_group(
+    context: &mut Context<'_>,
+    at: &Path,
+    graph: &Graph,
+    (id, live): (BackendId, Live),
+    entry: &Entry<'_>,
+) -> String {
+    let at = at.key("replica_group");
+    let written = entry.written.replica_group.as_deref().map(str::trim);
+    let written = written.filter(|group| !group.is_empty());
+    if written.is_some_and(|group| group != entry.name) {
+        match live {
+            Live::ReverseProxy => context.fail_key(&at, Fault::GroupOnPlainOrigin),
+            Live::Alb if !graph.is_merged(id) => context.fail_key(&at, Fault::GroupOutsideMerge),
+            Live::Alb | Live::Prometheus => {}
+        }
+    }
+    let own = entry.name.to_owned();
+    if live == Live::ReverseProxy && written.is_none() {
+        return own;
+    }
+    context.pick_or_derive(&at, written.map(str::to_owned), own, "the backend's name")
+}
+
+fn origin(context: &mut Context<'_>, at: &Path, live: Live, entry: &Entry<'_>) -> Option<Origin> {
+    let written = entry.written;
+    let url = origin_url(
+        context,
+        &at.key("origin_url"),
+        written.origin_url.as_deref(),
+    );
+    let tls = tls::client(context, at, url.as_ref(), written.tls.as_ref());
+    let timeout = context.pick(&at.key("timeout"), written.timeout, defaults::TIMEOUT);
+    let connect_timeout = context.pick(
+        &at.key("connect_timeout"),
+        written.connect_timeout,
+        defaults::CONNECT_TIMEOUT,
+    );
+    let keep_alive_timeout = context.pick(
+        &at.key("keep_alive_timeout"),
+        written.keep_alive_timeout,
+        defaults::KEEP_ALIVE_TIMEOUT,
+    );
+    let idle_max = context.pick(
+        &at.key("max_idle_conns"),
+        written.max_idle_conns,
+        defaults::IDLE_CONNECTIONS,
+    );
+    let connections_max = context.pick(
+        &at.key("max_concurrent_conns"),
+        written.max_concurrent_conns,
+        defaults::CONNECTIONS,
+    );
+    let forwarded = context.pick_text(
+        &at.key("forwarded_headers"),
+        written.forwarded_headers.as_deref(),
+        defaults::FORWARDED_HEADERS,
+    );
+    let injected_labels = labels(context, &at.key("prometheus").key("labels"), entry);
+    let url = url?;
+    let tls = tls?;
+    Some(Origin {
+        provider: match live {
+            Live::Prometheus => OriginProvider::Prometheus,
+            Live::ReverseProxy | Live::Alb => OriginProvider::ReverseProxy,
+        },
+        scheme: url.scheme,
+        host: url.authority.host.as_str().into(),
+        port: url.port(),
+        authority: url.host_header().into(),
+        path_prefix: url.path_prefix.as_str().into(),
+        peer_key: tls.peer_key(&url).into(),
+        tls: tls.settings,
+        timeout: timeout.0,
+        connect_timeout: connect_timeout.0,
+        keep_alive_timeout: keep_alive_timeout.0,
+        idle_max,
+        connections_max,
+        forwarded: match forwarded.as_str() {
+            "x" => ForwardedHeaders::X,
+            "both" => ForwardedHeaders::Both,
+            "none" => ForwardedHeaders::None,
+            _ => ForwardedHeaders::Standard,
+        },
+        injected_labels,
+    })
+}
+
+fn origin_url(context: &mut Context<'_>, at: &Path, written: Option<&str>) -> Option<OriginUrl> {
+    let Some(written) = written.filter(|url| !url.is_empty()) else {
+        context.fail_key(at, Fault::Required { what: "origin_url" });
+        return None;
+    };
+    context.note_written(at, Json::from(written));
+    match OriginUrl::parse(written) {
+        Ok(url) => Some(url),
+        Err(reason) => {
+            context.fail_value(at, Fault::OriginUrl { reason });
+            None
+        }
+    }
+}
+
+/// `prometheus.labels`, by name.
+fn labels(context: &mut Context<'_>, at: &Path, entry: &Entry<'_>) -> Vec<(String, String)> {
+    let written = entry.written.prometheus.as_ref();
+    let Some(labels) = written.and_then(|prometheus| prometheus.labels.as_ref()) else {
+        return Vec::new();
+    };
+    let mut shown = Map::new();
+    let mut out = Vec::new();
+    for (name, value) in labels {
+        if !is_label_name(name) {
+            let name = name.clone();
+            context.fail_key(&at.key(&name), Fault::LabelName { name });
+        }
+        shown.insert(name.clone(), Json::from(value.as_str()));
+        out.push((name.clone(), value.clone()));
+    }
+    context.note_written(at, Json::Object(shown));
+    out
+}
+
+/// A label an operator may add: the exposition format's names, without those reserved for the server.
+fn is_label_name(name: &str) -> bool {
+    name.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_')
+        && !name.starts_with("__")
+        && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_')
+}

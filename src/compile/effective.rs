@@ -1,0 +1,138 @@
+//! Every value in force and where it came from: for `check --explain` and for the redacted dump.
+
+use serde_json::{Map, Value as Json};
+
+use crate::config::document::to_yaml;
+use crate::config::units::{Period, Port};
+use crate::config::{Mark, Path, Step};
+
+/// What stands for a secret.
+pub(super) const MASK: &str = "*****";
+
+/// The values in force, in the order they were compiled.
+#[derive(Clone, Debug, Default)]
+pub struct Effective {
+    rows: Vec<Row>,
+}
+
+/// One value in force.
+#[derive(Clone, Debug)]
+pub struct Row {
+    /// Its key.
+    pub path: Path,
+    /// The value; secrets are already masked.
+    pub value: Json,
+    /// Where it came from.
+    pub from: Provenance,
+}
+
+/// Where a value came from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Provenance {
+    /// Written here.
+    Written(Mark),
+    /// A default; the contract page.
+    Default(&'static str),
+    /// Follows from something else; what.
+    Derived(String),
+}
+
+impl std::fmt::Display for Provenance {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Provenance::Written(mark) => mark.fmt(f),
+            Provenance::Default(contract) => write!(f, "default ({contract})"),
+            Provenance::Derived(from) => write!(f, "derived: {from}"),
+        }
+    }
+}
+
+impl Effective {
+    pub(super) fn note(&mut self, path: &Path, value: Json, from: Provenance) {
+        self.rows.push(Row {
+            path: path.clone(),
+            value,
+            from,
+        });
+    }
+
+    /// The values, section by section.
+    pub fn rows(&self) -> &[Row] {
+        &self.rows
+    }
+
+    /// One line for each value: key, value, origin.
+    pub fn explain(&self) -> String {
+        let mut out = String::new();
+        for row in &self.rows {
+            out.push_str(&format!("{} = {}  # {}\n", row.path, row.value, row.from));
+        }
+        out
+    }
+
+    /// The configuration in force as YAML, secrets masked. Loading it again means the same, secrets aside.
+    pub fn dump(&self) -> String {
+        let mut root = Map::new();
+        for row in &self.rows {
+            insert(&mut root, &row.path.0, &row.value);
+        }
+        to_yaml(&Json::Object(root))
+    }
+}
+
+/// Puts a value at the end of a path of keys. Items of lists are noted with their list.
+fn insert(map: &mut Map<String, Json>, steps: &[Step], value: &Json) {
+    let [Step::Key(key), rest @ ..] = steps else {
+        return;
+    };
+    if rest.is_empty() {
+        map.insert(key.clone(), value.clone());
+        return;
+    }
+    let below = map
+        .entry(key.clone())
+        .or_insert_with(|| Json::Object(Map::new()));
+    if let Json::Object(below) = below {
+        insert(below, rest, value);
+    }
+}
+
+/// A value as it would be written.
+pub(super) trait Shown: Clone {
+    /// As a plain value.
+    fn shown(&self) -> Json;
+}
+
+impl Shown for Period {
+    fn shown(&self) -> Json {
+        Json::String(self.to_string())
+    }
+}
+
+impl Shown for Port {
+    fn shown(&self) -> Json {
+        match self {
+            Port::Off => Json::from(0),
+            Port::Any => Json::from("any"),
+            Port::Number(number) => Json::from(*number),
+        }
+    }
+}
+
+macro_rules! shown_as_json {
+    ($($type:ty),*) => {
+        $(impl Shown for $type {
+            fn shown(&self) -> Json {
+                Json::from(self.clone())
+            }
+        })*
+    };
+}
+
+shown_as_json!(bool, i8, i64, u16, u32, u64, String);
+
+impl Shown for Vec<String> {
+    fn shown(&self) -> Json {
+        Json::from(self.clone())
+    }
+}

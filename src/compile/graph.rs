@@ -1,0 +1,360 @@
+//! Who is a member of whom: pools by name, loops among ALBs, leaves of merges, deadlines.
+
+use std::time::Duration;
+
+use ringway_shards::limits::HOPS_MAX;
+use ringway_shards::plan::{BackendId, Mechanism};
+
+use super::context::Context;
+use super::roster::{Entry, Live, Role, Roster};
+use crate::config::alb::{Alb, PoolEntry};
+use crate::config::units::Period;
+use crate::config::{Fault, Path, defaults, schema};
+
+/// Most entries of one pool.
+pub(super) const MEMBERS_MAX: usize = 10_000;
+
+/// Mechanisms of the contract: all names, and what each means.
+const MECHANISMS: &[(&str, Known)] = &[
+    ("rr", Known::Built(Mechanism::RoundRobin)),
+    ("round_robin", Known::Built(Mechanism::RoundRobin)),
+    ("tsm", Known::Built(Mechanism::TimeSeriesMerge)),
+    (
+        "time_series_merge",
+        Known::Built(Mechanism::TimeSeriesMerge),
+    ),
+    ("fr", Known::Later("mechanism fr")),
+    ("first_response", Known::Later("mechanism fr")),
+    ("fgr", Known::Later("mechanism fgr")),
+    ("first_good_response", Known::Later("mechanism fgr")),
+    ("nlm", Known::Later("mechanism nlm")),
+    ("newest_last_modified", Known::Later("mechanism nlm")),
+    ("ur", Known::Later("mechanism ur")),
+    ("user_router", Known::Later("mechanism ur")),
+];
+
+#[derive(Clone, Copy)]
+enum Known {
+    Built(Mechanism),
+    Later(&'static str),
+}
+
+/// Pools of all ALBs.
+pub(super) struct Graph {
+    /// By backend id; `None` for origins and refused ALBs.
+    pools: Vec<Option<Pool>>,
+    /// Nothing leads back to itself or too deep: walking down ends soon.
+    sound: bool,
+}
+
+/// The pool of one ALB as ids.
+pub(super) struct Pool {
+    pub(super) mechanism: Mechanism,
+    pub(super) members: Vec<Member>,
+}
+
+/// One entry of a pool.
+#[derive(Clone, Copy)]
+pub(super) struct Member {
+    pub(super) backend: BackendId,
+    pub(super) weight: u32,
+    /// Where it stands in the written list.
+    pub(super) index: usize,
+}
+
+impl Graph {
+    /// Reads all pools and checks them together.
+    pub(super) fn new(context: &mut Context<'_>, roster: &Roster<'_>) -> Self {
+        let mut graph = Graph {
+            pools: Vec::new(),
+            sound: true,
+        };
+        for (_, live, entry) in roster.live() {
+            let pool = match live {
+                Live::Alb => pool(context, roster, entry),
+                Live::Prometheus | Live::ReverseProxy => None,
+            };
+            graph.pools.push(pool);
+        }
+        graph.find_loops(context, roster);
+        if graph.sound {
+            graph.check_leaves(context, roster);
+        }
+        graph
+    }
+
+    /// The pool of an ALB.
+    pub(super) fn pool(&self, id: BackendId) -> Option<&Pool> {
+        self.pools.get(id.index()).and_then(Option::as_ref)
+    }
+
+    /// Whether a backend is a direct member of a time series merge.
+    pub(super) fn is_merged(&self, id: BackendId) -> bool {
+        self.pools.iter().flatten().any(|pool| {
+            pool.mechanism == Mechanism::TimeSeriesMerge
+                && pool.members.iter().any(|member| member.backend == id)
+        })
+    }
+
+    /// Default deadline of a backend: its own, or the largest of its members. Decisions, 16.
+    pub(super) fn timeout(&self, roster: &Roster<'_>, id: BackendId) -> Duration {
+        if !self.sound {
+            return defaults::TIMEOUT.value.0;
+        }
+        // From the leaves up, each backend once.
+        let mut known = vec![None; self.pools.len()];
+        self.timeout_below(roster, id, &mut known)
+    }
+
+    fn timeout_below(
+        &self,
+        roster: &Roster<'_>,
+        id: BackendId,
+        known: &mut [Option<Duration>],
+    ) -> Duration {
+        if let Some(timeout) = known[id.index()] {
+            return timeout;
+        }
+        let written = roster.entry(id).map(|entry| entry.written);
+        let own = match self.pool(id) {
+            None => written.and_then(|backend| backend.timeout),
+            Some(_) => written.and_then(|b| b.alb.as_ref()?.timeout),
+        };
+        let timeout = match (own, self.pool(id)) {
+            (Some(Period(own)), _) => own,
+            (None, Some(pool)) => pool
+                .members
+                .iter()
+                .map(|member| self.timeout_below(roster, member.backend, known))
+                .max()
+                .unwrap_or(defaults::TIMEOUT.value.0),
+            (None, None) => defaults::TIMEOUT.value.0,
+        };
+        known[id.index()] = Some(timeout);
+        timeout
+    }
+
+    /// Reports each loop once, at the entry that begins it in written order, and nesting that a request
+    /// could not pass.
+    fn find_loops(&mut self, context: &mut Context<'_>, roster: &Roster<'_>) {
+        let mut done = vec![false; self.pools.len()];
+        let mut heights = vec![0; self.pools.len()];
+        for start in 0..self.pools.len() {
+            // The way down: backend and the next member of it to look at.
+            let mut way: Vec<(usize, usize)> = vec![(start, 0)];
+            if done[start] {
+                continue;
+            }
+            while let Some((at, next)) = way.last_mut() {
+                let member = self.pools[*at].as_ref().and_then(|p| p.members.get(*next));
+                *next += 1;
+                let Some(member) = member else {
+                    let at = *at;
+                    done[at] = true;
+                    heights[at] = self.height(at, &heights);
+                    if heights[at] == HOPS_MAX + 1 {
+                        self.sound = false;
+                        report_depth(context, roster, at);
+                    }
+                    way.pop();
+                    continue;
+                };
+                let below = member.backend.index();
+                if let Some(from) = way.iter().position(|(id, _)| *id == below) {
+                    self.sound = false;
+                    report_loop(context, roster, self, &way[from..]);
+                } else if !done[below] {
+                    way.push((below, 0));
+                }
+            }
+        }
+    }
+
+    /// How many ALBs a request passes from here, members' heights being known.
+    fn height(&self, at: usize, heights: &[usize]) -> usize {
+        let Some(pool) = &self.pools[at] else {
+            return 0;
+        };
+        let below = pool.members.iter().map(|m| heights[m.backend.index()]);
+        1 + below.max().unwrap_or(0)
+    }
+
+    /// Every origin below a time series merge must be a Prometheus. Contract: ALB page, 3.
+    fn check_leaves(&self, context: &mut Context<'_>, roster: &Roster<'_>) {
+        for (id, _, entry) in roster.live() {
+            let Some(pool) = self.pool(id) else {
+                continue;
+            };
+            if pool.mechanism != Mechanism::TimeSeriesMerge {
+                continue;
+            }
+            let at = pool_path(entry.name);
+            let mut seen = vec![false; self.pools.len()];
+            for member in &pool.members {
+                let mut way = vec![id];
+                let mut wrong = Vec::new();
+                self.wrong_leaves(roster, member.backend, &mut way, &mut seen, &mut wrong);
+                for fault in wrong {
+                    context.fail_value(&at.item(member.index), fault);
+                }
+            }
+        }
+    }
+
+    fn wrong_leaves(
+        &self,
+        roster: &Roster<'_>,
+        id: BackendId,
+        way: &mut Vec<BackendId>,
+        seen: &mut [bool],
+        wrong: &mut Vec<Fault>,
+    ) {
+        if std::mem::replace(&mut seen[id.index()], true) {
+            return;
+        }
+        way.push(id);
+        match (self.pool(id), roster.entry(id).map(|e| e.role)) {
+            (Some(pool), _) => {
+                for member in &pool.members {
+                    self.wrong_leaves(roster, member.backend, way, seen, wrong);
+                }
+            }
+            (None, Some(Role::Live(_, Live::ReverseProxy))) => {
+                let names: Vec<&str> = way.iter().map(|id| roster.name(*id)).collect();
+                wrong.push(Fault::MergeLeaf {
+                    leaf: roster.name(id).to_owned(),
+                    provider: Live::ReverseProxy.name(),
+                    way: names.join(" > "),
+                });
+            }
+            (None, _) => {}
+        }
+        way.pop();
+    }
+}
+
+fn report_depth(context: &mut Context<'_>, roster: &Roster<'_>, at: usize) {
+    let id = BackendId(u32::try_from(at).unwrap_or(u32::MAX));
+    let levels_max = HOPS_MAX;
+    context.fail_key(
+        &pool_path(roster.name(id)),
+        Fault::TooManyHops { levels_max },
+    );
+}
+
+fn report_loop(
+    context: &mut Context<'_>,
+    roster: &Roster<'_>,
+    graph: &Graph,
+    way: &[(usize, usize)],
+) {
+    let id = |index: usize| BackendId(u32::try_from(index).unwrap_or(u32::MAX));
+    let mut names: Vec<&str> = way.iter().map(|(at, _)| roster.name(id(*at))).collect();
+    names.push(names[0]);
+    let cycle = names.join(" > ");
+    // `next` already points behind the member that was followed.
+    let (first, next) = way[0];
+    let index = graph.pools[first]
+        .as_ref()
+        .and_then(|pool| pool.members.get(next.wrapping_sub(1)))
+        .map_or(0, |member| member.index);
+    let at = pool_path(names[0]).item(index);
+    context.fail_value(&at, Fault::Cycle { cycle });
+}
+
+/// Path of an ALB's pool.
+pub(super) fn pool_path(name: &str) -> Path {
+    Path::of(&["backends", name, "alb", "pool"])
+}
+
+fn pool(context: &mut Context<'_>, roster: &Roster<'_>, entry: &Entry<'_>) -> Option<Pool> {
+    let at = Path::of(&["backends", entry.name, "alb"]);
+    let Some(alb) = &entry.written.alb else {
+        context.fail_key(&at, Fault::AlbBlockMissing);
+        return None;
+    };
+    let mechanism = mechanism(context, &at.key("mechanism"), alb);
+    let members = members(context, roster, entry, alb);
+    Some(Pool {
+        mechanism: mechanism?,
+        members,
+    })
+}
+
+fn mechanism(context: &mut Context<'_>, at: &Path, alb: &Alb) -> Option<Mechanism> {
+    let written = alb.mechanism.as_deref();
+    let word = context.pick_text(at, written, defaults::MECHANISM);
+    let known = MECHANISMS.iter().find(|(name, _)| *name == word);
+    match known.map(|(_, known)| *known) {
+        Some(Known::Built(mechanism)) => Some(mechanism),
+        // Contract: any name that starts so, such as `tsmerge`.
+        None if word.starts_with("tsm") => Some(Mechanism::TimeSeriesMerge),
+        Some(Known::Later(feature)) => {
+            let feature = feature.to_owned();
+            context.fail_value(at, Fault::MechanismNotBuilt { feature });
+            None
+        }
+        None => {
+            let hint = schema::hint(&word, MECHANISMS.iter().map(|(name, _)| *name));
+            let mechanism = word;
+            context.fail_value(at, Fault::UnknownMechanism { mechanism, hint });
+            None
+        }
+    }
+}
+
+fn members(
+    context: &mut Context<'_>,
+    roster: &Roster<'_>,
+    entry: &Entry<'_>,
+    alb: &Alb,
+) -> Vec<Member> {
+    let at = pool_path(entry.name);
+    let mut members = Vec::new();
+    let written = alb.pool.as_deref().unwrap_or_default();
+    if written.len() > MEMBERS_MAX {
+        let members_max = MEMBERS_MAX;
+        context.fail_key(&at, Fault::PoolTooLarge { members_max });
+        return members;
+    }
+    for (index, item) in written.iter().enumerate() {
+        let here = at.item(index);
+        let (name, weight, named_at) = match item {
+            PoolEntry::Name(name) => (Some(name), None, here.clone()),
+            PoolEntry::Weighted { name, weight } => (name.as_ref(), *weight, here.key("name")),
+        };
+        let Some(name) = name else {
+            // Reported at the item, where a refused item is already reported.
+            context.fail_value(&here, Fault::Required { what: "name" });
+            continue;
+        };
+        match member_id(roster, entry, name) {
+            Ok(Some(backend)) => members.push(Member {
+                backend,
+                weight: weight.unwrap_or(0).max(1),
+                index,
+            }),
+            Ok(None) => {}
+            Err(fault) => context.fail_value(&named_at, fault),
+        }
+    }
+    members
+}
+
+/// The member of this name; `None` when it is refused elsewhere.
+fn member_id(roster: &Roster<'_>, alb: &Entry<'_>, name: &str) -> Result<Option<BackendId>, Fault> {
+    let member = name.to_owned();
+    if name == alb.name {
+        return Err(Fault::SelfMember);
+    }
+    match roster.get(name).map(|entry| entry.role) {
+        Some(Role::Live(id, _)) => Ok(Some(id)),
+        Some(Role::Broken) => Ok(None),
+        Some(Role::Template) => Err(Fault::TemplateMember { member }),
+        Some(Role::CommonCaps) => Err(Fault::MemberDefaultsOnly { member }),
+        None => {
+            let hint = schema::hint(name, roster.names().filter(|known| *known != alb.name));
+            Err(Fault::UnknownMember { member, hint })
+        }
+    }
+}

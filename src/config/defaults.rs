@@ -1,0 +1,159 @@
+//! Every default, named once, with the contract it comes from.
+//!
+//! Pages are those of the contract; "ringway" marks what the contract leaves open.
+
+use std::time::Duration;
+
+use super::units::{Period, Port};
+
+/// A default and its source.
+#[derive(Clone, Copy, Debug)]
+pub struct Preset<T> {
+    /// The value.
+    pub value: T,
+    /// Which page it comes from.
+    pub contract: &'static str,
+}
+
+const fn preset<T>(value: T, contract: &'static str) -> Preset<T> {
+    Preset { value, contract }
+}
+
+const fn seconds(count: u64, contract: &'static str) -> Preset<Period> {
+    preset(Period(Duration::from_secs(count)), contract)
+}
+
+const MIB: u64 = 1024 * 1024;
+
+// Listeners.
+
+/// Port of listener `default`.
+pub const PROXY_PORT: Preset<Port> = preset(Port::Number(8480), "configuration, 2");
+/// TLS port of listener `default`.
+pub const PROXY_TLS_PORT: Preset<Port> = preset(Port::Number(8483), "configuration, 2");
+/// Port of listener `metrics`.
+pub const METRICS_PORT: Preset<Port> = preset(Port::Number(8481), "configuration, 1");
+/// Port of listener `mgmt`.
+pub const MGMT_PORT: Preset<Port> = preset(Port::Number(8484), "configuration, 1");
+/// Port of other listeners.
+pub const OTHER_PORT: Preset<Port> = preset(Port::Off, "configuration, 2");
+/// Address of listeners; empty for all.
+pub const ADDRESS: Preset<&str> = preset("", "configuration, 2");
+/// Address of listener `mgmt`.
+pub const MGMT_ADDRESS: Preset<&str> = preset("127.0.0.1", "configuration, 2");
+/// Protocol of listeners.
+pub const PROTOCOL: Preset<&str> = preset("http", "configuration, 2");
+/// Most concurrent connections; 0: no limit.
+pub const CONNECTIONS_LIMIT: Preset<u32> = preset(0, "configuration, 2");
+/// Longest wait for a request head.
+pub const READ_HEADER_TIMEOUT: Preset<Period> = seconds(10, "configuration, 2");
+/// Longest wait for the next request of a connection.
+pub const IDLE_TIMEOUT: Preset<Period> = seconds(120, "ringway");
+/// Longest time without progress of a body.
+pub const BODY_PROGRESS_TIMEOUT: Preset<Period> = seconds(30, "ringway");
+/// Most bytes of a request body.
+pub const REQUEST_BODY_BYTES: Preset<i64> = preset(10 * MIB as i64, "configuration, 2");
+/// Refuse a larger body.
+pub const TRUNCATE_REQUEST_BODY: Preset<bool> = preset(false, "configuration, 2");
+
+// Administration.
+
+/// Path of the configuration dump.
+pub const CONFIG_PATH: Preset<&str> = preset("/trickster/config", "configuration, 2");
+/// Listener of the configuration dump.
+pub const CONFIG_LISTENER: Preset<&str> = preset("mgmt", "configuration, 2");
+/// Path of the ping answer.
+pub const PING_PATH: Preset<&str> = preset("/trickster/ping", "configuration, 2");
+/// Path of the health page.
+pub const HEALTH_PATH: Preset<&str> = preset("/trickster/health", "health, 4");
+/// Path that reloads.
+pub const RELOAD_PATH: Preset<&str> = preset("/trickster/config/reload", "configuration, 2");
+/// Path of metrics; not configurable. Contract: metrics page.
+pub const METRICS_PATH: &str = "/metrics";
+/// What is added to the path of the configuration dump for the sanitized one: every dump of ringway is.
+pub const SANITIZED_SUFFIX: &str = "/sanitized";
+/// Life of replaced listeners and peers.
+pub const RELOAD_DRAIN: Preset<Period> = seconds(30, "configuration, 2");
+/// Shortest time between reloads.
+pub const RELOAD_RATE: Preset<Period> = seconds(3, "configuration, 2");
+/// How often sources are looked at; 0: never.
+pub const AUTO_RELOAD: Preset<Period> = seconds(0, "configuration, 2");
+/// Lowest level of the log.
+pub const LOG_LEVEL: Preset<&str> = preset("info", "configuration, 2");
+/// Log file; empty for standard output.
+pub const LOG_FILE: Preset<&str> = preset("", "configuration, 2");
+/// Number of this process among several.
+pub const INSTANCE_ID: Preset<u32> = preset(0, "configuration, 2");
+
+// Shards.
+
+/// As many as fit.
+pub const SHARD_COUNT: Preset<&str> = preset("auto", "ringway");
+/// Whether shards stay on their processor.
+pub const SHARD_PIN: Preset<bool> = preset(true, "ringway");
+/// What moves bytes.
+pub const SHARD_DRIVER: Preset<&str> = preset("auto", "ringway");
+
+// Backends.
+
+/// Listener of a backend.
+pub const LISTENER_NAME: Preset<&str> = preset("default", "configuration, 2");
+/// Whether `/<name>/` is not a route.
+pub const PATH_ROUTING_DISABLED: Preset<bool> = preset(false, "configuration, 3.1");
+/// Whole exchange.
+pub const TIMEOUT: Preset<Period> = seconds(60, "configuration, 3.2");
+/// Connect, and again handshake.
+pub const CONNECT_TIMEOUT: Preset<Period> = seconds(10, "configuration, 3.2");
+/// Life of an idle connection.
+pub const KEEP_ALIVE_TIMEOUT: Preset<Period> = seconds(120, "configuration, 3.2");
+/// Idle connections kept.
+pub const IDLE_CONNECTIONS: Preset<u32> = preset(20, "configuration, 3.2");
+/// Open connections.
+pub const CONNECTIONS: Preset<u32> = preset(20, "configuration, 3.2");
+/// Forwarding headers.
+pub const FORWARDED_HEADERS: Preset<&str> = preset("standard", "configuration, 3.2");
+/// Accept any certificate of an origin.
+pub const INSECURE_SKIP_VERIFY: Preset<bool> = preset(false, "configuration, 3.5");
+/// Most bytes captured of one answer.
+pub const CAPTURE_BYTES: Preset<u64> = preset(256 * MIB, "ALB, 2.1");
+/// Most bytes captured of one fan-out; 0: no limit.
+pub const FANOUT_BYTES: Preset<u64> = preset(0, "ALB, 2.1");
+/// Longest range of a query; 0: no limit.
+pub const QUERY_RANGE: Preset<Period> = seconds(0, "configuration, 3.3");
+
+// ALBs.
+
+/// How a member is chosen.
+pub const MECHANISM: Preset<&str> = preset("rr", "ALB, 1");
+/// Turns of a member per rotation.
+pub const WEIGHT: Preset<u32> = preset(1, "ALB, 2.1");
+/// Lowest health a member may have.
+pub const HEALTHY_FLOOR: Preset<i8> = preset(0, "ALB, 2.1");
+/// Provider whose answers a merge writes.
+pub const OUTPUT_FORMAT: Preset<&str> = preset("prometheus", "ALB, 2.1");
+/// Members in flight at once; 0: all.
+pub const CONCURRENCY: Preset<u32> = preset(0, "decisions, 14");
+/// Multiplies the limit.
+pub const CONCURRENCY_MULTIPLIER: Preset<u32> = preset(1, "ALB, 2.1");
+/// Points this close together count as one.
+pub const DEDUP_TOLERANCE_MS: Preset<u64> = preset(0, "ALB, 2.1");
+
+// Health checks.
+
+/// Time between probes; 0: none.
+pub const PROBE_INTERVAL: Preset<Period> = seconds(0, "health, 1");
+/// Limit of a probe.
+pub const PROBE_TIMEOUT: Preset<Period> = seconds(3, "health, 1");
+/// Failures that make unavailable.
+pub const FAILURE_THRESHOLD: Preset<u32> = preset(3, "health, 1");
+/// Successes that make available.
+pub const RECOVERY_THRESHOLD: Preset<u32> = preset(3, "health, 1");
+/// Method of a probe.
+pub const PROBE_VERB: Preset<&str> = preset("GET", "health, 1");
+/// Path of the Prometheus probe, behind the origin's prefix.
+pub const PROMETHEUS_PROBE_PATH: &str = "/api/v1/query";
+/// Query of the Prometheus probe: a constant, since `up` grows with the number of targets and some
+/// gateways refuse it. Contract: health, 1, beyond.
+pub const PROMETHEUS_PROBE_QUERY: &str = "query=vector(1)";
+/// Acceptable status of a probe.
+pub const PROBE_CODE: Preset<u16> = preset(200, "health, 1");

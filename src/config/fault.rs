@@ -1,0 +1,227 @@
+//! Everything that can be wrong with a configuration, in the words an operator reads.
+
+#![expect(
+    missing_docs,
+    reason = "the message of each variant says what it means"
+)]
+
+use std::path::PathBuf;
+
+/// Why a configuration is refused.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Fault {
+    // YAML.
+    #[error("not valid YAML: {reason}")]
+    NotYaml { reason: String },
+    #[error("the file is larger than {bytes_max} bytes")]
+    FileTooLarge { bytes_max: u64 },
+    #[error("the file is not UTF-8 text")]
+    NotUtf8,
+    #[error("a configuration file is a mapping of sections such as `backends:`, not {found}")]
+    RootNotMapping { found: &'static str },
+    #[error("only one YAML document per file; put the second in its own file under conf.d")]
+    SecondDocument,
+    #[error("an alias must not refer to the value it stands in")]
+    AliasCycle,
+    #[error("tag {tag} is not supported; remove it")]
+    UnknownTag { tag: String },
+    #[error("more than {values_max} values in one file, aliases expanded")]
+    TooManyValues { values_max: usize },
+    #[error("more than {depth_max} levels of nesting")]
+    TooDeep { depth_max: usize },
+    #[error("a key must be a single value")]
+    KeyNotScalar,
+    #[error("a key must not be empty")]
+    KeyEmpty,
+    #[error("key `{key}` is written twice in this mapping")]
+    DuplicateKey { key: String },
+    #[error("`<<` takes a mapping or a list of mappings")]
+    MergeNotMapping,
+
+    // Files.
+    #[error("cannot read {file}: {reason}", file = file.display())]
+    ReadFile { file: PathBuf, reason: String },
+    #[error("no configuration file in {directory}; its names must end in .yaml, .yml or .conf", directory = directory.display())]
+    NoEligibleFile { directory: PathBuf },
+    #[error("more than {files_max} configuration files")]
+    TooManyFiles { files_max: usize },
+    #[error("not allowed when the configuration is a directory: all its files are read anyway")]
+    IncludeOfDirectory,
+
+    // Keys and values.
+    #[error("unknown key{hint}")]
+    UnknownKey { hint: String },
+    #[error("not built yet: {feature}; remove this key")]
+    NotBuilt { feature: String },
+    #[error("not built yet: {feature}; known are prometheus, reverseproxy and alb")]
+    ProviderNotBuilt { feature: String },
+    #[error("not built yet: {feature}; known are rr and tsm")]
+    MechanismNotBuilt { feature: String },
+    #[error("not a key of listener {listener}, which serves administration")]
+    AdminListenerKey { listener: &'static str },
+    #[error("not built yet: protocol {protocol}; only http is")]
+    Protocol { protocol: String },
+    #[error("a path begins with `/` and has no query or spaces")]
+    BadPath,
+    #[error("{path} is already the path of {other}")]
+    PathTaken { path: String, other: &'static str },
+    #[error("more than {listeners_max} listeners")]
+    TooManyListeners { listeners_max: usize },
+    #[error("{name:?} is not a label name")]
+    LabelName { name: String },
+    #[error("expected {expected}, found {found}")]
+    WrongKind {
+        expected: String,
+        found: &'static str,
+    },
+    #[error("expected {expected}, found {found:?}")]
+    BadValue { expected: String, found: String },
+    #[error("not a key of provider {provider}; it is for {allowed}")]
+    WrongProvider {
+        provider: String,
+        allowed: &'static str,
+    },
+    #[error("{reason}")]
+    Decode { reason: String },
+    #[error("{what} is required")]
+    Required { what: &'static str },
+    #[error("a name must not be empty")]
+    EmptyName,
+    #[error("the name `{name}` is reserved")]
+    ReservedName { name: String },
+
+    // Backends.
+    #[error(
+        "no backend is configured: add a `backends` section (docs/configuration.md shows one), \
+         pass -origin-url with -provider, or try `ringway demo`"
+    )]
+    NoBackends,
+    #[error("provider {provider:?} is unknown{hint}; known are prometheus, reverseproxy and alb")]
+    UnknownProvider { provider: String, hint: String },
+    #[error(
+        "without a provider the entry `default` may only set max_capture_bytes and max_fanout_capture_bytes"
+    )]
+    DefaultsOnly,
+    #[error("{reason}; write it as http://host:port/prefix or https://…")]
+    OriginUrl { reason: String },
+    #[error("provider {provider} cannot be a template")]
+    TemplateProvider { provider: String },
+    #[error("a template is never the default backend")]
+    TemplateDefault,
+    #[error("unknown listener {listener:?}{hint}")]
+    UnknownListener { listener: String, hint: String },
+    #[error("listener {listener} is for administration; choose another")]
+    ReservedListener { listener: String },
+    #[error("{other} is already the default backend of listener {listener}")]
+    SecondDefault { other: String, listener: String },
+    #[error("{host:?} is already a host of backend {other} on listener {listener}")]
+    SharedHost {
+        host: String,
+        other: String,
+        listener: String,
+    },
+    #[error("{host:?} is not a host name: {reason}")]
+    BadHost { host: String, reason: String },
+    #[error(
+        "replica_group is for backends of provider prometheus and for ALBs in a time series merge"
+    )]
+    GroupOnPlainOrigin,
+    #[error("replica_group has no meaning here: this ALB is not a member of a time series merge")]
+    GroupOutsideMerge,
+
+    // ALBs.
+    #[error("a backend of provider alb needs an `alb` block")]
+    AlbBlockMissing,
+    #[error("mechanism {mechanism:?} is unknown{hint}; known are rr and tsm")]
+    UnknownMechanism { mechanism: String, hint: String },
+    #[error("not a key of mechanism {mechanism}; it is for {allowed}")]
+    WrongMechanism {
+        mechanism: &'static str,
+        allowed: &'static str,
+    },
+    #[error("{member:?} is not a configured backend{hint}")]
+    UnknownMember { member: String, hint: String },
+    #[error("{member:?} is only the entry of common settings: it has no provider")]
+    MemberDefaultsOnly { member: String },
+    #[error("an ALB cannot be a member of its own pool")]
+    SelfMember,
+    #[error("these ALBs lead back to themselves: {cycle}")]
+    Cycle { cycle: String },
+    #[error("ALBs are nested more than {levels_max} levels deep here")]
+    TooManyHops { levels_max: usize },
+    #[error("{member:?} is a template; only discovery makes members of it")]
+    TemplateMember { member: String },
+    #[error(
+        "a time series merge needs members of provider prometheus; {leaf} is of provider {provider} (by way of {way})"
+    )]
+    MergeLeaf {
+        leaf: String,
+        provider: &'static str,
+        way: String,
+    },
+    #[error("{format:?} cannot be merged; write prometheus or remove the key")]
+    OutputFormat { format: String },
+    #[error("more than {members_max} members in one pool")]
+    PoolTooLarge { members_max: usize },
+
+    // Listeners, TLS.
+    #[error("{address} is already taken by listener {other}")]
+    AddressTaken { address: String, other: String },
+    #[error("{address:?} is not an address; write an IP address, or leave it out for all")]
+    BadAddress { address: String },
+    #[error("TLS on listener {listener} is not built yet; remove this key")]
+    AdminTls { listener: &'static str },
+    #[error("{needs} is needed as well: a certificate and its key go together")]
+    HalfPair { needs: &'static str },
+    #[error("not usable: {reason}")]
+    Tls { reason: String },
+
+    // Health checks.
+    #[error("header {name:?} is not valid")]
+    HeaderName { name: String },
+    #[error("the value of header {name} has characters that no header may have")]
+    HeaderValue { name: String },
+
+    // Shards.
+    #[error("this machine has no usable processor {cpu}; usable are {usable}")]
+    UnknownCpu { cpu: usize, usable: String },
+    #[error("processor {cpu} is listed twice")]
+    CpuTwice { cpu: usize },
+    #[error("{count} shards cannot be pinned to {cpus} processors; list more or set `pin: false`")]
+    TooFewCpus { count: usize, cpus: usize },
+    #[error(
+        "processor {cpu} is in `cpus`; the control thread needs its own, or leave this key out"
+    )]
+    ControlCpuTaken { cpu: usize },
+}
+
+/// What is accepted but probably not meant.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Caution {
+    #[error("deprecated; write {instead}")]
+    Deprecated { instead: String },
+    #[error("environment variable {name} is not set: nothing stands in its place")]
+    UnsetVariable { name: String },
+    #[error("no backend uses listener {listener}: it is not started")]
+    UnusedListener { listener: String },
+    #[error(
+        "listener {listener} has no certificate: none of its backends has full_chain_cert_path and private_key_path; its TLS port is not started"
+    )]
+    NoCertificate { listener: String },
+    #[error("no effect: {reason}")]
+    NoEffect { reason: String },
+    #[error(
+        "healthy_floor 1 is reset to 0 for the whole ALB: {members} have no healthcheck.interval and would never be available"
+    )]
+    FloorReset { members: String },
+    #[error("members whose health checks fail get requests too")]
+    AdmitsFailing,
+    #[error("the pool is empty: every request is answered 502")]
+    EmptyPool,
+    #[error("longer than the interval: a slow probe delays the next")]
+    ProbeTimeout,
+    #[error("{count} shards share {cpus} processors")]
+    SharedCpus { count: usize, cpus: usize },
+    #[error("unix permissions of {file} let others read this private key", file = file.display())]
+    OpenKey { file: PathBuf },
+}

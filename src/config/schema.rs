@@ -1,0 +1,376 @@
+//! The table of every key: where it may stand, what it takes, whether it is built.
+//!
+//! The rows are in one file per section. From them come the check of unknown keys and of values, the list of
+//! environment-expanded and secret fields, and the check that `docs/configuration.md` misses none.
+
+use std::collections::BTreeMap;
+
+use super::units::{PERIOD_FORM, Period, Port, parse_bool, parse_codes, parse_cpus, parse_int};
+use super::{admin, alb, backends, healthcheck, later, listeners, logging, server, shards};
+
+/// One key.
+#[derive(Debug)]
+pub struct Key {
+    /// Path from the root; `*` stands for any name, `[]` for any list item.
+    pub path: &'static str,
+    /// What it takes.
+    pub kind: Kind,
+    /// Whether it is built.
+    pub state: State,
+    /// `${VAR}` is expanded in it.
+    pub env: bool,
+    /// Its value is masked in dumps.
+    pub secret: bool,
+    /// For keys of backends: the providers that have it.
+    pub providers: Providers,
+}
+
+/// What a key takes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// A mapping of the keys listed below it.
+    Section,
+    /// A mapping of names to what is listed below `*`.
+    Names,
+    /// A list of what is listed below `[]`.
+    Items,
+    /// Text.
+    Text,
+    /// A list of texts.
+    Texts,
+    /// A mapping of names to texts.
+    TextMap,
+    /// True or false.
+    Bool,
+    /// A whole number within bounds.
+    Int {
+        /// Smallest.
+        min: i64,
+        /// Largest.
+        max: i64,
+    },
+    /// A duration within bounds, both in milliseconds.
+    Duration {
+        /// Shortest.
+        min_ms: u64,
+        /// Longest; 0: no bound.
+        max_ms: u64,
+    },
+    /// A port, 0 for off, `any` for a free one.
+    Port,
+    /// A port, 0 or -1 for off.
+    PortOrMinusOne,
+    /// One of these words.
+    Choice(&'static [&'static str]),
+    /// One of these words, in any case.
+    ChoiceAnyCase(&'static [&'static str]),
+    /// A list of status codes and ranges of them.
+    Codes,
+    /// A processor list: text or a list of numbers.
+    Cpus,
+    /// `auto` or a whole number from 1.
+    Count,
+    /// An entry of a pool: a name, or a mapping.
+    PoolEntry,
+    /// Anything; for keys that are not built.
+    Any,
+}
+
+/// Whether a key does something.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum State {
+    /// It does.
+    Built,
+    /// Part of the contract, to come; what it belongs to.
+    NotBuilt(&'static str),
+    /// It does; what to write instead.
+    Deprecated(&'static str),
+}
+
+/// Providers that have a key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Providers {
+    /// All.
+    All,
+    /// Those with an origin.
+    Origin,
+    /// Prometheus.
+    Prometheus,
+    /// Prometheus and ALB.
+    PrometheusAndAlb,
+    /// ALB.
+    Alb,
+}
+
+impl Providers {
+    /// Whether the provider, by its canonical name, has the key.
+    pub fn include(self, provider: &str) -> bool {
+        match self {
+            Providers::All => true,
+            Providers::Origin => provider != "alb",
+            Providers::Prometheus => provider == "prometheus",
+            Providers::PrometheusAndAlb => provider == "prometheus" || provider == "alb",
+            Providers::Alb => provider == "alb",
+        }
+    }
+
+    /// In an operator's words.
+    pub fn words(self) -> &'static str {
+        match self {
+            Providers::All => "all providers",
+            Providers::Origin => "providers with an origin",
+            Providers::Prometheus => "provider prometheus",
+            Providers::PrometheusAndAlb => "providers prometheus and alb",
+            Providers::Alb => "provider alb",
+        }
+    }
+}
+
+impl Key {
+    /// A built key of all providers.
+    pub const fn new(path: &'static str, kind: Kind) -> Self {
+        Key {
+            path,
+            kind,
+            state: State::Built,
+            env: false,
+            secret: false,
+            providers: Providers::All,
+        }
+    }
+
+    /// A key of the contract that is not built.
+    pub const fn later(path: &'static str, feature: &'static str) -> Self {
+        let mut key = Key::new(path, Kind::Any);
+        key.state = State::NotBuilt(feature);
+        key
+    }
+
+    /// Marks it deprecated.
+    pub const fn deprecated(mut self, instead: &'static str) -> Self {
+        self.state = State::Deprecated(instead);
+        self
+    }
+
+    /// Limits it to providers.
+    pub const fn only(mut self, providers: Providers) -> Self {
+        self.providers = providers;
+        self
+    }
+
+    /// Expands `${VAR}` in it.
+    pub const fn env(mut self) -> Self {
+        self.env = true;
+        self
+    }
+
+    /// Masks it in dumps.
+    pub const fn secret(mut self) -> Self {
+        self.secret = true;
+        self
+    }
+
+    /// Whether it does something.
+    pub fn is_built(&self) -> bool {
+        !matches!(self.state, State::NotBuilt(_))
+    }
+}
+
+/// A scalar that its key accepts.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Plain {
+    /// Text.
+    Text(String),
+    /// A whole number.
+    Int(i64),
+    /// True or false.
+    Bool(bool),
+}
+
+impl Kind {
+    /// What it takes, in an operator's words.
+    pub fn expected(self) -> String {
+        match self {
+            Kind::Section | Kind::Names | Kind::TextMap => "a mapping".into(),
+            Kind::Items | Kind::Texts => "a list".into(),
+            Kind::Text => "a text".into(),
+            Kind::Bool => "true or false".into(),
+            Kind::Int { min, max } if max == i64::MAX => format!("a whole number from {min}"),
+            Kind::Int { min, max } => format!("a whole number from {min} to {max}"),
+            Kind::Duration {
+                min_ms: 0,
+                max_ms: 0,
+            } => PERIOD_FORM.into(),
+            Kind::Duration { min_ms, max_ms: 0 } => {
+                format!("{PERIOD_FORM}, at least {}", shown_ms(min_ms))
+            }
+            Kind::Duration { min_ms, max_ms } => format!(
+                "{PERIOD_FORM}, from {} to {}",
+                shown_ms(min_ms),
+                shown_ms(max_ms)
+            ),
+            Kind::Port => "a port from 1 to 65535, 0 for off or `any` for a free one".into(),
+            Kind::PortOrMinusOne => "a port from 1 to 65535, or 0 or -1 for off".into(),
+            Kind::Choice(words) | Kind::ChoiceAnyCase(words) => {
+                format!("one of {}", words.join(", "))
+            }
+            Kind::Codes => "a list of status codes such as 200 or 200-299".into(),
+            Kind::Cpus => "a processor list such as 2-5,8".into(),
+            Kind::Count => "auto or a whole number from 1 to 1024".into(),
+            Kind::PoolEntry => "a backend name, or a mapping with name and weight".into(),
+            Kind::Any => "anything".into(),
+        }
+    }
+
+    /// Reads a scalar; `None` when the key does not take it.
+    pub fn read(self, text: &str) -> Option<Plain> {
+        let as_text = || Plain::Text(text.to_owned());
+        match self {
+            Kind::Text | Kind::PoolEntry | Kind::Texts | Kind::TextMap => Some(as_text()),
+            Kind::Bool => parse_bool(text).map(Plain::Bool),
+            Kind::Int { min, max } => parse_int(text)
+                .filter(|n| (min..=max).contains(n))
+                .map(Plain::Int),
+            Kind::Duration { min_ms, max_ms } => {
+                let ms = text.parse::<Period>().ok()?.0.as_millis();
+                let fits = ms >= u128::from(min_ms) && (max_ms == 0 || ms <= u128::from(max_ms));
+                fits.then(as_text)
+            }
+            Kind::Port => text.parse::<Port>().ok().map(|_| as_text()),
+            Kind::PortOrMinusOne if text == "-1" => Some(Plain::Text("0".into())),
+            Kind::PortOrMinusOne => text.parse::<Port>().ok().map(|_| as_text()),
+            Kind::Choice(words) => words.contains(&text).then(as_text),
+            Kind::ChoiceAnyCase(words) => {
+                let lower = text.to_ascii_lowercase();
+                words.contains(&&*lower).then_some(Plain::Text(lower))
+            }
+            Kind::Codes => parse_codes(text).map(|_| as_text()),
+            Kind::Cpus => parse_cpus(text).map(|_| as_text()),
+            Kind::Count if text == "auto" => Some(as_text()),
+            Kind::Count => parse_int(text)
+                .filter(|n| (1..=1024).contains(n))
+                .map(|_| as_text()),
+            Kind::Section | Kind::Names | Kind::Items | Kind::Any => None,
+        }
+    }
+}
+
+fn shown_ms(ms: u64) -> Period {
+    Period(std::time::Duration::from_millis(ms))
+}
+
+/// Every key, section by section.
+pub fn keys() -> impl Iterator<Item = &'static Key> {
+    [
+        server::KEYS,
+        logging::KEYS,
+        admin::KEYS,
+        shards::KEYS,
+        listeners::KEYS,
+        backends::KEYS,
+        alb::KEYS,
+        healthcheck::KEYS,
+        later::KEYS,
+    ]
+    .into_iter()
+    .flatten()
+}
+
+/// The table as a tree, for walking beside a document.
+#[derive(Debug, Default)]
+pub struct Level {
+    /// The key at this level; `None` only at the root.
+    pub key: Option<&'static Key>,
+    below: BTreeMap<&'static str, Level>,
+}
+
+impl Level {
+    /// The whole table.
+    pub fn root() -> Self {
+        let mut root = Level::default();
+        for key in keys() {
+            let mut level = &mut root;
+            for step in key.path.split('.') {
+                level = level.below.entry(step).or_default();
+            }
+            level.key = Some(key);
+        }
+        root
+    }
+
+    /// What stands below a key that is written here.
+    pub fn child(&self, key: &str) -> Option<&Level> {
+        self.below
+            .get(key)
+            .filter(|_| key != "*" && key != "[]")
+            .or_else(|| self.below.get("*"))
+    }
+
+    /// What stands in the items of a list here.
+    pub fn item(&self) -> Option<&Level> {
+        self.below.get("[]")
+    }
+
+    /// The keys that may be written here.
+    pub fn names(&self) -> impl Iterator<Item = &'static str> {
+        self.below
+            .keys()
+            .copied()
+            .filter(|k| *k != "*" && *k != "[]")
+    }
+}
+
+/// Where else a key is known that was written in the wrong section; the shortest path of all.
+pub fn home_of(name: &str) -> Option<&'static str> {
+    keys()
+        .filter(|key| key.is_built() || !key.path.contains('.') || key.path.starts_with("backends"))
+        .map(|key| key.path)
+        .filter(|path| path.rsplit('.').next() == Some(name) && path.contains('.'))
+        .min_by_key(|path| path.len())
+}
+
+/// The known word nearest to what was written, when it is near enough to be a slip.
+pub fn nearest<'a>(written: &str, known: impl Iterator<Item = &'a str>) -> Option<&'a str> {
+    let written = written.to_lowercase().replace('-', "_");
+    let reach = (written.chars().count() / 3).clamp(1, 3);
+    known
+        .map(|word| (distance(&written, &word.replace('-', "_")), word))
+        .filter(|(far, _)| *far <= reach)
+        .min()
+        .map(|(_, word)| word)
+}
+
+/// `; did you mean …?`, or nothing.
+pub fn hint<'a>(written: &str, known: impl Iterator<Item = &'a str>) -> String {
+    match nearest(written, known) {
+        Some(word) => format!("; did you mean {word:?}?"),
+        None => String::new(),
+    }
+}
+
+/// Longest word that is compared.
+const WORD_CHARS_MAX: usize = 64;
+
+/// Edits (insert, delete, replace, swap of neighbours) between two words.
+fn distance(a: &str, b: &str) -> usize {
+    let a: Vec<char> = a.chars().take(WORD_CHARS_MAX).collect();
+    let b: Vec<char> = b.chars().take(WORD_CHARS_MAX).collect();
+    let mut rows = vec![vec![0; b.len() + 1]; a.len() + 1];
+    for (i, row) in rows.iter_mut().enumerate() {
+        row[0] = i;
+    }
+    for (j, cell) in rows[0].iter_mut().enumerate() {
+        *cell = j;
+    }
+    for i in 1..=a.len() {
+        for j in 1..=b.len() {
+            let replace = rows[i - 1][j - 1] + usize::from(a[i - 1] != b[j - 1]);
+            let mut best = replace.min(rows[i - 1][j] + 1).min(rows[i][j - 1] + 1);
+            if i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1] {
+                best = best.min(rows[i - 2][j - 2] + 1);
+            }
+            rows[i][j] = best;
+        }
+    }
+    rows[a.len()][b.len()]
+}
