@@ -4,10 +4,23 @@
 //! decides nothing: the control core hands it a compiled [`plan::Plan`] and, at each change of membership,
 //! addresses or health, one immutable [`snapshot::PoolTable`].
 
+mod accept;
+mod capture;
+mod dispatch;
+mod exchange;
+mod fanout;
+mod guard;
+mod headers;
 pub mod limits;
 pub mod link;
+mod mechanism;
 pub mod metrics;
+mod peers;
 pub mod plan;
+mod respond;
+mod serve;
+mod shard;
 pub mod snapshot;
 pub mod spawn;
 pub mod tally;
+mod tunnel;

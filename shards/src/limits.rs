@@ -13,9 +13,20 @@ pub const HEAD_BYTES_MAX: usize = 64 * 1024;
 pub const HEADERS_MAX: usize = 128;
 /// Most virtual backends a request may pass before it must have met an origin.
 pub const HOPS_MAX: usize = 16;
+/// Most other members that a request is offered when one cannot be reached.
+pub const FAILOVERS_MAX: usize = 4;
 /// Messages that may wait between the control core and one shard, each way.
 pub const LINK_QUEUE_LEN: usize = 256;
 /// How often deadlines are looked at: a deadline is met within this time after it passed.
 pub const DEADLINE_TICK: Duration = Duration::from_millis(50);
 
 const _: () = assert!(HEAD_BYTES_MAX as u64 <= MIB);
+
+/// Most bytes of a client that are read and thrown away after an answer that closes the connection.
+pub const LINGER_BYTES_MAX: usize = 256 * 1024;
+/// Longest time for that.
+pub const LINGER_TIME: Duration = Duration::from_secs(2);
+/// Body bytes gathered before they are written on.
+pub const RELAY_BYTES: usize = 64 * 1024;
+/// Most interim answers relayed before the final one.
+pub const INTERIM_MAX: usize = 16;

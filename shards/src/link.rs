@@ -45,11 +45,13 @@ pub enum Event {
         /// Why io_uring was refused, when it was.
         refused: Option<String>,
     },
+    /// The runtime could not be built, and the thread has ended; the text says why.
+    Failed(String),
     /// Answer to [`Command::Prepare`]: bound addresses by listener, or what could not be done.
     Prepared(Generation, Result<Vec<(ListenerId, SocketAddr)>, String>),
     /// The plan is served.
     Committed(Generation),
-    /// No request uses plans older than this any more.
+    /// No request of this shard uses that plan any more.
     Released(Generation),
     /// Counters of this shard, all since start.
     Metrics(u64, Box<ShardMetrics>),

@@ -3,6 +3,10 @@
 //! A shard counts in its own cells; a scrape copies them into a [`ShardMetrics`] that the control core adds
 //! up.
 
+mod cells;
+
+pub(crate) use cells::{BackendCells, Cells, Count, ListenerCells, cache_status};
+
 /// Upper bounds in seconds of the request duration histograms. Contract: metrics page.
 pub const DURATION_BUCKETS_S: [f64; 7] = [0.05, 0.1, 0.5, 1.0, 5.0, 10.0, 20.0];
 
@@ -118,6 +122,8 @@ pub struct MemberRow {
     pub reused: u64,
     /// Requests sent again after a reused connection had died.
     pub retries: u64,
+    /// Requests that came here after another member could not be reached.
+    pub failovers: u64,
     /// Idle connections now.
     pub idle: u64,
     /// Connections open now.

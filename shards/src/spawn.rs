@@ -6,8 +6,10 @@
 use std::thread::JoinHandle;
 
 use ringway_io::cross::{Receiver, Sender};
+use ringway_io::net::runtime::{Got, ShardRuntime, Wanted};
+use ringway_io::pin::pin_current;
 
-use crate::link::{Command, Event, ShardEnd, ShardId, links};
+use crate::link::{Command, Driver, Event, ShardEnd, ShardId, links};
 
 /// Which driver a shard is to use. Contract: `shards.driver`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -33,7 +35,7 @@ pub struct ShardOptions {
 pub struct Shards {
     /// By shard id: commands to it.
     pub commands: Vec<Sender<Command>>,
-    /// Events of all shards. The first of each shard is [`Event::Started`].
+    /// Events of all shards. The first of each shard is [`Event::Started`] or [`Event::Failed`].
     pub events: Receiver<(ShardId, Event)>,
     threads: Vec<JoinHandle<()>>,
 }
@@ -44,6 +46,7 @@ pub struct Shards {
 /// When a thread cannot be started.
 pub fn start(options: &ShardOptions) -> std::io::Result<Shards> {
     let links = links(u16::try_from(options.cpus.len()).unwrap_or(u16::MAX));
+    let shards = u32::try_from(options.cpus.len()).unwrap_or(u32::MAX);
     let mut threads = Vec::new();
     for (end, cpu) in links.ends.into_iter().zip(options.cpus.iter().copied()) {
         let driver = options.driver;
@@ -51,7 +54,7 @@ pub fn start(options: &ShardOptions) -> std::io::Result<Shards> {
         threads.push(
             std::thread::Builder::new()
                 .name(name)
-                .spawn(move || run(end, cpu, driver))?,
+                .spawn(move || run(end, shards, cpu, driver))?,
         );
     }
     Ok(Shards {
@@ -71,4 +74,45 @@ impl Shards {
     }
 }
 
-fn run(_end: ShardEnd, _cpu: Option<usize>, _driver: DriverChoice) {}
+/// The whole life of a shard's thread.
+fn run(end: ShardEnd, shards: u32, cpu: Option<usize>, driver: DriverChoice) {
+    let mut bomb = Bomb { armed: true };
+    if let Some(cpu) = cpu {
+        pin_current(cpu);
+    }
+    let wanted = match driver {
+        DriverChoice::Auto => Wanted::Auto,
+        DriverChoice::IoUring => Wanted::IoUring,
+        DriverChoice::Epoll => Wanted::Epoll,
+    };
+    let (id, events) = (end.id, end.events.clone());
+    match ShardRuntime::build(wanted) {
+        Ok(runtime) => {
+            let driver = match runtime.driver() {
+                Got::IoUringDeferred | Got::IoUring => Driver::IoUring,
+                Got::Epoll => Driver::Epoll,
+            };
+            let refused = runtime.refused().map(str::to_owned);
+            let _ = events.send((id, Event::Started { driver, refused }));
+            runtime.block_on(crate::shard::run(end, shards));
+        }
+        Err(error) => {
+            let _ = events.send((id, Event::Failed(error.to_string())));
+        }
+    }
+    bomb.armed = false;
+}
+
+/// Ends the process when a shard's thread unwinds.
+struct Bomb {
+    armed: bool,
+}
+
+impl Drop for Bomb {
+    fn drop(&mut self) {
+        if self.armed && std::thread::panicking() {
+            // The panic hook has printed why.
+            std::process::abort();
+        }
+    }
+}

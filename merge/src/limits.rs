@@ -1,0 +1,50 @@
+//! Bounds of a merge, and how they relate.
+//!
+//! Every structure that grows with outside bytes is bounded here; crossing one fails the slot (or
+//! leaves the query unplanned) with an error that names the bound.
+
+const KIB: usize = 1024;
+const MIB: usize = 1024 * KIB;
+
+/// Longest query text that is parsed for planning; a longer one is sent as is, with a warning.
+pub const QUERY_BYTES_MAX: usize = 64 * KIB;
+/// Deepest nesting of brackets that is parsed for planning. The parser's tree is walked
+/// recursively; 200 levels of at most about 1 KiB of stack each stay far below a thread's stack.
+pub const QUERY_DEPTH_MAX: usize = 200;
+/// Most operators and commas in a query that is parsed for planning: a chain `1+1+…` makes a tree
+/// as deep as it is long.
+pub const QUERY_OPERATORS_MAX: usize = 1000;
+
+/// Most replica groups of one merge.
+pub const GROUPS_MAX: usize = 4096;
+/// Most series that one answer may hold.
+pub const SERIES_PER_ANSWER_MAX: usize = 4_000_000;
+/// Most labels of one series.
+pub const LABELS_PER_SERIES_MAX: usize = 1024;
+/// Most bytes of one series' label object.
+pub const LABEL_BYTES_MAX: usize = 256 * KIB;
+/// Most bytes of one sample: its time and value, or a native histogram with all its buckets.
+pub const SAMPLE_BYTES_MAX: usize = 256 * KIB;
+/// Most bytes of a string such as a warning, a label value in a list, or an error text.
+pub const STRING_BYTES_MAX: usize = 256 * KIB;
+/// Most distinct warnings (and infos) that an answer carries.
+pub const WARNINGS_MAX: usize = 256;
+/// Deepest nesting inside one histogram sample; Prometheus writes 4.
+pub const SAMPLE_DEPTH_MAX: usize = 16;
+
+/// Default bound of the arena: labels, series indexes and rewritten samples of one request.
+pub const ARENA_BYTES_DEFAULT: usize = 512 * MIB;
+/// Largest single body: offsets are kept in 32 bits.
+pub const BODY_BYTES_MAX: usize = u32::MAX as usize;
+/// Answer bodies are produced in chunks of about this size.
+pub const CHUNK_BYTES: usize = 256 * KIB;
+
+/// Default budget of one step. A unit is about the work of one byte read or written, at most about
+/// 4 ns in a release build: 64 Ki units stay under 300 us.
+pub const STEP_UNITS_DEFAULT: usize = 64 * KIB;
+/// Smallest budget that a step honours: one sample or label object is never split.
+pub const STEP_UNITS_MIN: usize = 4 * KIB;
+
+const _: () = assert!(STEP_UNITS_MIN <= STEP_UNITS_DEFAULT);
+const _: () = assert!(SAMPLE_BYTES_MAX <= LABEL_BYTES_MAX);
+const _: () = assert!(SERIES_PER_ANSWER_MAX < u32::MAX as usize);

@@ -1,0 +1,230 @@
+//! Readies query text for the parser: bounds it, and hides what the parser need not see.
+//!
+//! Regular expressions become numbered placeholders (compiling them takes milliseconds, and some
+//! of Go's are none of Rust's), function names that the parser does not know become their
+//! synonyms. Comments and strings are respected; the text that is sent never changes.
+
+use crate::limits::{QUERY_BYTES_MAX, QUERY_DEPTH_MAX, QUERY_OPERATORS_MAX};
+
+/// Text for the parser, and the regular expressions that were taken out of it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Prepared {
+    /// What the parser reads.
+    pub(crate) text: String,
+    /// The quoted literals behind the placeholders `r0`, `r1`, …
+    pub(crate) regexes: Vec<String>,
+}
+
+/// The placeholder of regex number `index`.
+pub(crate) fn placeholder(index: usize) -> String {
+    format!("r{index}")
+}
+
+/// Function names of one server version under the name that the parser knows.
+const SYNONYMS: [(&str, &str); 1] = [("holt_winters", "double_exponential_smoothing")];
+
+/// Words that join or bend expressions: each may deepen the tree.
+const OPERATOR_WORDS: [&str; 6] = ["and", "or", "unless", "atan2", "offset", "bool"];
+
+/// Readies `query`, or says why it is not given to the parser.
+pub(crate) fn prepare(query: &str) -> Result<Prepared, &'static str> {
+    if query.len() > QUERY_BYTES_MAX {
+        return Err("text too long");
+    }
+    Scan {
+        bytes: query.as_bytes(),
+        query,
+        out: String::with_capacity(query.len()),
+        ..Scan::EMPTY
+    }
+    .run()
+}
+
+struct Scan<'q> {
+    query: &'q str,
+    bytes: &'q [u8],
+    at: usize,
+    depth: usize,
+    braces: usize,
+    operators: usize,
+    after_regex_operator: bool,
+    out: String,
+    regexes: Vec<String>,
+}
+
+impl<'q> Scan<'q> {
+    const EMPTY: Self = Self {
+        query: "",
+        bytes: &[],
+        at: 0,
+        depth: 0,
+        braces: 0,
+        operators: 0,
+        after_regex_operator: false,
+        out: String::new(),
+        regexes: Vec::new(),
+    };
+
+    fn run(mut self) -> Result<Prepared, &'static str> {
+        while let Some(&byte) = self.bytes.get(self.at) {
+            match byte {
+                b'#' => self.copy_while(|b| b != b'\n'),
+                b'"' | b'\'' | b'`' => self.string(byte)?,
+                b'a'..=b'z' | b'A'..=b'Z' | b'_' | b':' => self.word(),
+                b'0'..=b'9' => self.copy_while(|b| b.is_ascii_alphanumeric() || b == b'.'),
+                b' ' | b'\t' | b'\n' | b'\r' => self.copy(1),
+                _ => self.symbol(byte)?,
+            }
+        }
+        Ok(Prepared {
+            text: self.out,
+            regexes: self.regexes,
+        })
+    }
+
+    fn copy(&mut self, count: usize) {
+        let end = (self.at + count).min(self.bytes.len());
+        self.out
+            .push_str(self.query.get(self.at..end).unwrap_or_default());
+        self.at = end;
+    }
+
+    fn copy_while(&mut self, keep: impl Fn(u8) -> bool) {
+        let count = self.bytes[self.at..]
+            .iter()
+            .take_while(|b| keep(**b))
+            .count();
+        self.copy(count);
+        self.after_regex_operator = false;
+    }
+
+    fn word(&mut self) {
+        let rest = &self.bytes[self.at..];
+        let count = rest
+            .iter()
+            .take_while(|b| b.is_ascii_alphanumeric() || matches!(b, b'_' | b':'));
+        let end = self.at + count.count();
+        let word = &self.query[self.at..end];
+        self.after_regex_operator = false;
+        if OPERATOR_WORDS
+            .iter()
+            .any(|known| word.eq_ignore_ascii_case(known))
+        {
+            self.operators += 1;
+        }
+        let is_call = self.bytes[end..].iter().find(|b| !b.is_ascii_whitespace()) == Some(&b'(');
+        match SYNONYMS.iter().find(|(name, _)| is_call && *name == word) {
+            Some((_, synonym)) => self.out.push_str(synonym),
+            None => self.out.push_str(word),
+        }
+        self.at = end;
+    }
+
+    fn string(&mut self, quote: u8) -> Result<(), &'static str> {
+        let mut end = self.at + 1;
+        loop {
+            match self.bytes.get(end) {
+                None => return Err("unclosed string"),
+                Some(b'\\') if quote != b'`' => end += 2,
+                Some(&b) if b == quote => break,
+                Some(_) => end += 1,
+            }
+        }
+        let literal = self.query.get(self.at..=end).ok_or("unclosed string")?;
+        if self.after_regex_operator {
+            self.out.push('"');
+            self.out.push_str(&placeholder(self.regexes.len()));
+            self.out.push('"');
+            self.regexes.push(literal.to_owned());
+        } else {
+            self.out.push_str(literal);
+        }
+        self.after_regex_operator = false;
+        self.at = end + 1;
+        Ok(())
+    }
+
+    fn symbol(&mut self, byte: u8) -> Result<(), &'static str> {
+        match byte {
+            b'(' | b'[' | b'{' => {
+                self.depth += 1;
+                self.braces += usize::from(byte == b'{');
+            }
+            b')' | b']' => self.depth = self.depth.saturating_sub(1),
+            b'}' => {
+                self.depth = self.depth.saturating_sub(1);
+                self.braces = self.braces.saturating_sub(1);
+            }
+            b',' | b'~' | b'.' => {}
+            _ if self.braces == 0 => self.operators += 1,
+            _ => {}
+        }
+        self.after_regex_operator = byte == b'~';
+        if self.depth > QUERY_DEPTH_MAX {
+            return Err("nested too deeply");
+        }
+        if self.operators > QUERY_OPERATORS_MAX {
+            return Err("too many operators");
+        }
+        let width = match byte {
+            0..=0x7f => 1,
+            _ => self.query[self.at..]
+                .chars()
+                .next()
+                .map_or(1, char::len_utf8),
+        };
+        self.copy(width);
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn hides_regexes_and_renames_old_functions() {
+        let cases: &[(&str, &str, &[&str])] = &[
+            ("up", "up", &[]),
+            (r#"up{a=~"x{2}"}"#, r#"up{a=~"r0"}"#, &[r#""x{2}""#]),
+            (
+                r#"up{a !~ 'x', b="=~"}"#,
+                r#"up{a !~ "r0", b="=~"}"#,
+                &["'x'"],
+            ),
+            ("up{a=~`\\d`}", r#"up{a=~"r0"}"#, &["`\\d`"]),
+            ("up # \"open", "up # \"open", &[]),
+            (
+                "holt_winters (x[5m], 0.3, 0.1)",
+                "double_exponential_smoothing (x[5m], 0.3, 0.1)",
+                &[],
+            ),
+            ("holt_winters", "holt_winters", &[]),
+            (r#"up{a="é\"="} + 日"#, r#"up{a="é\"="} + 日"#, &[]),
+        ];
+        for (query, text, regexes) in cases {
+            let prepared = prepare(query).unwrap();
+            assert_eq!(&prepared.text, text, "{query}");
+            assert_eq!(prepared.regexes, *regexes, "{query}");
+        }
+    }
+
+    #[test]
+    fn refuses_what_would_overflow_the_stack() {
+        assert!(prepare(&"(".repeat(QUERY_DEPTH_MAX)).is_ok());
+        assert_eq!(
+            prepare(&"(".repeat(QUERY_DEPTH_MAX + 1)),
+            Err("nested too deeply")
+        );
+        assert!(prepare(&"-".repeat(QUERY_OPERATORS_MAX)).is_ok());
+        assert_eq!(
+            prepare(&"-".repeat(QUERY_OPERATORS_MAX + 1)),
+            Err("too many operators")
+        );
+        assert_eq!(
+            prepare(&" ".repeat(QUERY_BYTES_MAX + 1)),
+            Err("text too long")
+        );
+        assert_eq!(prepare("up{a=\"\\"), Err("unclosed string"));
+    }
+}

@@ -1,0 +1,106 @@
+//! One listening socket of this shard: accepting, the connection bound, closing.
+//!
+//! The socket outlives plans: a reload that keeps the address points the [`Door`] at the new plan's listener.
+//! At the connection limit a shard stops accepting, and clients wait in the kernel's queue.
+
+use std::cell::Cell;
+use std::net::SocketAddr;
+use std::pin::pin;
+use std::rc::Rc;
+use std::time::Duration;
+
+use ringway_io::net::deadline::{Stopper, Watch};
+use ringway_io::net::listen::{Incoming, Listening};
+use ringway_io::task;
+
+use crate::guard::guard;
+use crate::metrics::{Count, ListenerCells};
+use crate::plan::ListenerId;
+use crate::serve;
+use crate::shard::Shard;
+
+/// Pause after an accept that failed, such as for want of descriptors, and between looks at the limit.
+const PAUSE: Duration = Duration::from_millis(20);
+
+/// A listening socket and the listener it stands for now.
+pub(crate) struct Door {
+    pub(crate) address: SocketAddr,
+    pub(crate) listener: Cell<ListenerId>,
+    pub(crate) cells: Rc<ListenerCells>,
+    open: Cell<bool>,
+    stopper: Stopper,
+}
+
+impl Door {
+    pub(crate) fn new(
+        address: SocketAddr,
+        listener: ListenerId,
+        stopper: Stopper,
+        cells: Rc<ListenerCells>,
+    ) -> Door {
+        Door {
+            address,
+            listener: Cell::new(listener),
+            cells,
+            open: Cell::new(true),
+            stopper,
+        }
+    }
+
+    /// Stops accepting. Open connections finish their request and close.
+    pub(crate) fn close(&self) {
+        self.open.set(false);
+        self.stopper.stop();
+    }
+
+    /// False once the listener was removed or the shard drains.
+    pub(crate) fn is_open(&self) -> bool {
+        self.open.get()
+    }
+}
+
+/// Accepts until the door is closed.
+pub(crate) async fn run(shard: Rc<Shard>, door: Rc<Door>, socket: Listening, watch: Watch) {
+    while door.is_open() {
+        if at_limit(&shard, &door) {
+            task::sleep(PAUSE).await;
+            continue;
+        }
+        match watch.guard(pin!(socket.accept())).await {
+            Ok(Ok(incoming)) => admit(&shard, &door, incoming),
+            Ok(Err(_)) => {
+                door.cells.failed.bump();
+                task::sleep(PAUSE).await;
+            }
+            Err(_) => return,
+        }
+    }
+}
+
+fn at_limit(shard: &Shard, door: &Door) -> bool {
+    let Some(view) = shard.view() else {
+        return false;
+    };
+    let listener = &view.active.plan.listeners[usize::from(door.listener.get().0)];
+    let Some(limit) = listener.connections_limit else {
+        return false;
+    };
+    let share = (limit / shard.shards).max(1);
+    door.cells.active.get() >= u64::from(share)
+}
+
+fn admit(shard: &Rc<Shard>, door: &Rc<Door>, incoming: Incoming) {
+    door.cells.accepted.bump();
+    door.cells.active.bump();
+    let (shard, door) = (shard.clone(), door.clone());
+    task::spawn(async move {
+        if guard(pin!(serve::connection(&shard, &door, incoming)))
+            .await
+            .is_err()
+        {
+            shard.cells.panics.bump();
+        }
+        door.cells.closed.bump();
+        door.cells.active.set(door.cells.active.get() - 1);
+    });
+}

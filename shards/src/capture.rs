@@ -1,0 +1,235 @@
+//! A member's answer held in memory, within two bounds: the member's own and that of the whole fan-out.
+//!
+//! Content codings are undone as the bytes come, and the bounds count what is kept after that, so a small
+//! body cannot grow without limit. Contract: ALB page, 5; decisions, 15.
+
+use std::cell::Cell;
+use std::io::Write as _;
+use std::rc::Rc;
+
+use flate2::write::MultiGzDecoder;
+use ringway_merge::MemberFailure;
+
+/// Most coded bytes undone in one go: deflate grows at most about a thousandfold, so a step makes at most
+/// some 500 KiB.
+const CODED_STEP_BYTES: usize = 512;
+/// Kept bytes after which a caller is to yield.
+pub(crate) const CAPTURE_YIELD_BYTES: usize = 256 * 1024;
+
+/// What a fan-out may still capture, over all its members; `None` inside: no bound.
+#[derive(Clone, Debug)]
+pub(crate) struct Budget(Option<Rc<Cell<u64>>>);
+
+impl Budget {
+    pub(crate) fn new(bytes_max: Option<u64>) -> Budget {
+        Budget(bytes_max.map(|bytes| Rc::new(Cell::new(bytes))))
+    }
+
+    /// True when not one more byte may be captured: a member is then not even asked.
+    pub(crate) fn is_spent(&self) -> bool {
+        self.0.as_ref().is_some_and(|left| left.get() == 0)
+    }
+
+    fn take(&self, bytes: u64) -> Result<(), MemberFailure> {
+        let Some(left) = &self.0 else {
+            return Ok(());
+        };
+        match left.get().checked_sub(bytes) {
+            Some(rest) => {
+                left.set(rest);
+                Ok(())
+            }
+            None => {
+                left.set(0);
+                Err(MemberFailure::AggregateCap)
+            }
+        }
+    }
+}
+
+/// The body of one answer as it arrives.
+pub(crate) struct Capture {
+    sink: Sink,
+    bytes_max: u64,
+    budget: Budget,
+    counted: u64,
+    reserved: u64,
+}
+
+/// What one step did.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Pushed {
+    /// Bytes of the input that were used.
+    pub(crate) taken: usize,
+    /// Bytes that were kept.
+    pub(crate) made: u64,
+}
+
+enum Sink {
+    Plain(Vec<u8>),
+    Gzip(Box<MultiGzDecoder<Vec<u8>>>),
+}
+
+impl Capture {
+    /// A capture of at most `bytes_max` bytes of a body in this content coding. What the answer declares as
+    /// its length is reserved at once.
+    pub(crate) fn new(
+        coding: &[u8],
+        declared: Option<u64>,
+        bytes_max: u64,
+        budget: &Budget,
+    ) -> Result<Capture, MemberFailure> {
+        let is_plain = coding.is_empty() || coding.eq_ignore_ascii_case(b"identity");
+        if is_plain && declared.is_some_and(|length| length > bytes_max) {
+            return Err(MemberFailure::Truncated);
+        }
+        let reserved = if is_plain { declared.unwrap_or(0) } else { 0 };
+        budget.take(reserved)?;
+        let sink = if is_plain {
+            let room = usize::try_from(reserved)
+                .unwrap_or(0)
+                .min(CAPTURE_YIELD_BYTES);
+            Sink::Plain(Vec::with_capacity(room))
+        } else if coding.eq_ignore_ascii_case(b"gzip") || coding.eq_ignore_ascii_case(b"x-gzip") {
+            Sink::Gzip(Box::new(MultiGzDecoder::new(Vec::new())))
+        } else {
+            return Err(MemberFailure::Encoding);
+        };
+        Ok(Capture {
+            sink,
+            bytes_max,
+            budget: budget.clone(),
+            counted: 0,
+            reserved,
+        })
+    }
+
+    /// Takes the next bytes of the body, or as many as one step allows.
+    pub(crate) fn push(&mut self, bytes: &[u8]) -> Result<Pushed, MemberFailure> {
+        let before = self.len();
+        let taken = match &mut self.sink {
+            Sink::Plain(kept) => {
+                let step = bytes.len().min(CAPTURE_YIELD_BYTES);
+                kept.extend_from_slice(&bytes[..step]);
+                step
+            }
+            Sink::Gzip(decoder) => {
+                let step = bytes.len().min(CODED_STEP_BYTES);
+                decoder
+                    .write_all(&bytes[..step])
+                    .map_err(|_| MemberFailure::Encoding)?;
+                step
+            }
+        };
+        self.count()?;
+        Ok(Pushed {
+            taken,
+            made: self.len() - before,
+        })
+    }
+
+    fn len(&self) -> u64 {
+        match &self.sink {
+            Sink::Plain(kept) => kept.len() as u64,
+            Sink::Gzip(decoder) => decoder.get_ref().len() as u64,
+        }
+    }
+
+    fn count(&mut self) -> Result<(), MemberFailure> {
+        let len = self.len();
+        if len > self.bytes_max {
+            return Err(MemberFailure::Truncated);
+        }
+        let owed = len.saturating_sub(self.reserved.max(self.counted));
+        self.budget.take(owed)?;
+        self.counted = self.counted.max(len);
+        Ok(())
+    }
+
+    /// The whole body, once its last byte was pushed.
+    pub(crate) fn finish(mut self) -> Result<Vec<u8>, MemberFailure> {
+        if let Sink::Gzip(decoder) = &mut self.sink {
+            // The decoder holds some output back until it is told of the end.
+            decoder.try_finish().map_err(|_| MemberFailure::Encoding)?;
+            self.count()?;
+        }
+        match self.sink {
+            Sink::Plain(kept) => Ok(kept),
+            Sink::Gzip(decoder) => decoder.finish().map_err(|_| MemberFailure::Encoding),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use flate2::{Compression, write::GzEncoder};
+
+    fn gzip(bytes: &[u8]) -> Vec<u8> {
+        let mut encoder = GzEncoder::new(Vec::new(), Compression::default());
+        encoder.write_all(bytes).expect("a Vec takes all");
+        encoder.finish().expect("a Vec takes all")
+    }
+
+    fn run(
+        coding: &[u8],
+        body: &[u8],
+        max: u64,
+        budget: &Budget,
+    ) -> Result<Vec<u8>, MemberFailure> {
+        let mut capture = Capture::new(coding, None, max, budget)?;
+        let mut rest = body;
+        while !rest.is_empty() {
+            rest = &rest[capture.push(rest)?.taken..];
+        }
+        capture.finish()
+    }
+
+    #[test]
+    fn a_body_up_to_the_cap_is_kept_and_one_above_fails() {
+        let budget = Budget::new(None);
+        assert_eq!(run(b"", b"12345", 5, &budget), Ok(b"12345".to_vec()));
+        assert_eq!(
+            run(b"", b"123456", 5, &budget),
+            Err(MemberFailure::Truncated)
+        );
+    }
+
+    #[test]
+    fn a_declared_length_above_the_cap_fails_before_any_byte() {
+        let made = Capture::new(b"", Some(6), 5, &Budget::new(None)).map(|_| ());
+        assert_eq!(made, Err(MemberFailure::Truncated));
+    }
+
+    #[test]
+    fn gzip_is_undone_and_bounded_by_what_it_grows_to() {
+        let body = vec![b'a'; 100_000];
+        let coded = gzip(&body);
+        let budget = Budget::new(None);
+        assert!(run(b"gzip", &coded, 100_000, &budget) == Ok(body));
+        assert_eq!(
+            run(b"gzip", &coded, 99_999, &budget),
+            Err(MemberFailure::Truncated)
+        );
+        assert_eq!(
+            run(b"gzip", &coded[..coded.len() - 9], 100_000, &budget),
+            Err(MemberFailure::Encoding)
+        );
+        assert_eq!(
+            run(b"zstd", b"x", 10, &budget),
+            Err(MemberFailure::Encoding)
+        );
+    }
+
+    #[test]
+    fn members_share_the_budget_of_their_fan_out() {
+        let budget = Budget::new(Some(8));
+        assert_eq!(run(b"", b"12345", 100, &budget), Ok(b"12345".to_vec()));
+        assert!(!budget.is_spent());
+        assert_eq!(
+            run(b"", b"1234", 100, &budget),
+            Err(MemberFailure::AggregateCap)
+        );
+        assert!(budget.is_spent());
+    }
+}

@@ -1,0 +1,319 @@
+//! The heads ringway sends on: what of a received head passes, what stays, what is added.
+//!
+//! Hop-by-hop headers, and those `Connection` names, never pass. Framing headers are written anew from what
+//! the codec decided, so that both sides read one length. Contract: config page, 5 (hop-by-hop, Forwarded,
+//! Via); decisions, 23 (all values of a name are kept, in order).
+
+use std::net::IpAddr;
+
+use ringway_io::net::http1::{
+    BodyFraming, KnownHeader, RequestHead, ResponseHead, Trailers, Version, write,
+};
+
+use crate::metrics::cache_status;
+use crate::plan::{ForwardedHeaders, Origin};
+use crate::respond::{self, Frame};
+
+/// What of a request does not come from the client's head.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Hop<'a> {
+    /// Name of this server.
+    pub(crate) server_name: &'a str,
+    /// The client.
+    pub(crate) client: IpAddr,
+    /// The client came over TLS.
+    pub(crate) client_tls: bool,
+}
+
+/// What a request to an origin asks for.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Outgoing<'a> {
+    pub(crate) method: &'a [u8],
+    /// Path after the route's prefix was cut, without the origin's.
+    pub(crate) path: &'a [u8],
+    pub(crate) query: Option<&'a [u8]>,
+    pub(crate) framing: BodyFraming,
+    /// Another protocol is asked for.
+    pub(crate) upgrade: bool,
+    /// The client waits for `100 Continue`.
+    pub(crate) expect_continue: bool,
+    /// Replaces what the client accepts, and what it said of its body, when a request is made anew.
+    pub(crate) remade: Option<Remade<'a>>,
+}
+
+/// Headers of a request that ringway makes from the client's.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Remade<'a> {
+    pub(crate) accept_encoding: &'a [u8],
+    pub(crate) content_type: Option<&'a [u8]>,
+}
+
+/// Appends the head of a request to `origin`.
+pub(crate) fn request(
+    out: &mut Vec<u8>,
+    (head, head_bytes): (&RequestHead, &[u8]),
+    origin: &Origin,
+    hop: &Hop<'_>,
+    asks: &Outgoing<'_>,
+) {
+    out.extend_from_slice(asks.method);
+    out.push(b' ');
+    out.extend_from_slice(origin.path_prefix.as_bytes());
+    if asks.path.is_empty() && origin.path_prefix.is_empty() {
+        out.push(b'/');
+    }
+    out.extend_from_slice(asks.path);
+    if let Some(query) = asks.query {
+        out.push(b'?');
+        out.extend_from_slice(query);
+    }
+    out.extend_from_slice(b" HTTP/1.1\r\n");
+    write::header(out, b"Host", origin.authority.as_bytes());
+    for header in head.headers(head_bytes) {
+        if header.hop_by_hop || !passes(header.known, origin.forwarded, asks) {
+            continue;
+        }
+        write::header(out, header.name, header.value);
+    }
+    if let Some(remade) = &asks.remade {
+        write::header(out, b"Accept-Encoding", remade.accept_encoding);
+        if let Some(content_type) = remade.content_type {
+            write::header(out, b"Content-Type", content_type);
+        }
+    }
+    forwarding(out, (head, head_bytes), origin.forwarded, hop);
+    via(out, head.version(), hop.server_name);
+    if asks.upgrade {
+        write::header(out, b"Connection", b"upgrade");
+        for header in head
+            .headers(head_bytes)
+            .filter(|h| h.known == KnownHeader::Upgrade)
+        {
+            write::header(out, b"Upgrade", header.value);
+        }
+    }
+    if asks.expect_continue {
+        write::header(out, b"Expect", b"100-continue");
+    }
+    framing(out, asks.framing);
+    write::end_of_head(out);
+}
+
+/// Whether an end-to-end header of a request passes as it came.
+fn passes(known: KnownHeader, forwarded: ForwardedHeaders, asks: &Outgoing<'_>) -> bool {
+    match known {
+        KnownHeader::Host | KnownHeader::ContentLength | KnownHeader::Expect => false,
+        KnownHeader::AcceptEncoding => asks.remade.is_none(),
+        KnownHeader::ContentType => asks
+            .remade
+            .is_none_or(|remade| remade.content_type.is_none()),
+        KnownHeader::Forwarded => forwarded != ForwardedHeaders::X,
+        KnownHeader::XForwardedFor | KnownHeader::XForwardedHost | KnownHeader::XForwardedProto => {
+            forwarded == ForwardedHeaders::None
+        }
+        _ => true,
+    }
+}
+
+fn framing(out: &mut Vec<u8>, framing: BodyFraming) {
+    match framing {
+        BodyFraming::Length(length) => write::content_length(out, length),
+        BodyFraming::Chunked => write::transfer_encoding_chunked(out),
+        BodyFraming::None | BodyFraming::UntilClose => {}
+    }
+}
+
+fn via(out: &mut Vec<u8>, version: Version, server_name: &str) {
+    out.extend_from_slice(match version {
+        Version::Http10 => b"Via: 1.0 ",
+        Version::Http11 => b"Via: 1.1 ",
+    });
+    out.extend_from_slice(server_name.as_bytes());
+    out.extend_from_slice(b"\r\n");
+}
+
+/// Contract: config page, 3.2 and 5. Earlier hops are kept; a `Forwarded` made of `X-Forwarded-For` keeps
+/// them too.
+fn forwarding(
+    out: &mut Vec<u8>,
+    (head, bytes): (&RequestHead, &[u8]),
+    wanted: ForwardedHeaders,
+    hop: &Hop<'_>,
+) {
+    let host = head.authority(bytes).unwrap_or_default();
+    let proto: &[u8] = if hop.client_tls { b"https" } else { b"http" };
+    if matches!(wanted, ForwardedHeaders::Standard | ForwardedHeaders::Both) {
+        out.extend_from_slice(b"Forwarded: ");
+        if head.first(bytes, KnownHeader::Forwarded).is_none() {
+            earlier_hops(out, (head, bytes));
+        }
+        out.extend_from_slice(b"by=");
+        quoted_unless_token(out, hop.server_name.as_bytes());
+        out.extend_from_slice(b";for=");
+        forwarded_node(out, hop.client);
+        if !host.is_empty() {
+            out.extend_from_slice(b";host=");
+            quoted_unless_token(out, host);
+        }
+        out.extend_from_slice(b";proto=");
+        out.extend_from_slice(proto);
+        out.extend_from_slice(b"\r\n");
+    }
+    if matches!(wanted, ForwardedHeaders::X | ForwardedHeaders::Both) {
+        out.extend_from_slice(b"X-Forwarded-For: ");
+        for header in head
+            .headers(bytes)
+            .filter(|h| h.known == KnownHeader::XForwardedFor)
+        {
+            out.extend_from_slice(header.value);
+            out.extend_from_slice(b", ");
+        }
+        address(out, hop.client);
+        out.extend_from_slice(b"\r\n");
+        if !host.is_empty() {
+            write::header(out, b"X-Forwarded-Host", host);
+        }
+        write::header(out, b"X-Forwarded-Proto", proto);
+    }
+}
+
+/// Hops that came as `X-Forwarded-For`, as elements of `Forwarded`; what is not an address is left out.
+fn earlier_hops(out: &mut Vec<u8>, (head, bytes): (&RequestHead, &[u8])) {
+    for header in head
+        .headers(bytes)
+        .filter(|h| h.known == KnownHeader::XForwardedFor)
+    {
+        for hop in header.value.split(|&byte| byte == b',') {
+            let hop = std::str::from_utf8(hop.trim_ascii()).ok();
+            let hop = hop.map(|text| text.trim_start_matches('[').trim_end_matches(']'));
+            if let Some(hop) = hop.and_then(|text| text.parse::<IpAddr>().ok()) {
+                out.extend_from_slice(b"for=");
+                forwarded_node(out, hop);
+                out.extend_from_slice(b", ");
+            }
+        }
+    }
+}
+
+fn address(out: &mut Vec<u8>, ip: IpAddr) {
+    match ip.to_canonical() {
+        IpAddr::V4(ip) => {
+            let octets = ip.octets();
+            for (index, octet) in octets.into_iter().enumerate() {
+                if index > 0 {
+                    out.push(b'.');
+                }
+                write::decimal(out, u64::from(octet));
+            }
+        }
+        IpAddr::V6(ip) => out.extend_from_slice(ip.to_string().as_bytes()),
+    }
+}
+
+/// An IPv6 address is bracketed and quoted. Contract: RFC 7239, 6.
+fn forwarded_node(out: &mut Vec<u8>, ip: IpAddr) {
+    match ip.to_canonical() {
+        IpAddr::V4(_) => address(out, ip),
+        IpAddr::V6(_) => {
+            out.extend_from_slice(b"\"[");
+            address(out, ip);
+            out.extend_from_slice(b"]\"");
+        }
+    }
+}
+
+fn quoted_unless_token(out: &mut Vec<u8>, text: &[u8]) {
+    if write::is_valid_header_name(text) {
+        out.extend_from_slice(text);
+        return;
+    }
+    out.push(b'"');
+    for &byte in text {
+        if matches!(byte, b'"' | b'\\') {
+            out.push(b'\\');
+        }
+        out.push(byte);
+    }
+    out.push(b'"');
+}
+
+/// How an answer reaches a client.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Relay {
+    /// Framing towards the client.
+    pub(crate) framing: BodyFraming,
+    /// `Content-Length` of an answer that has no body here (HEAD, 304).
+    pub(crate) declared_length: Option<u64>,
+    pub(crate) frame: Frame,
+}
+
+/// Appends the head of an origin's final answer.
+pub(crate) fn response(
+    out: &mut Vec<u8>,
+    (head, bytes): (&ResponseHead, &[u8]),
+    server_name: &str,
+    relay: &Relay,
+) {
+    write::status_line_with_reason(out, head.status(), head.reason(bytes));
+    pass(out, (head, bytes));
+    via(out, head.version(), server_name);
+    if head.find(bytes, b"X-Trickster-Result").is_none() {
+        out.extend_from_slice(b"X-Trickster-Result: engine=HTTPProxy; status=");
+        out.extend_from_slice(cache_status(head.status()).as_bytes());
+        out.extend_from_slice(b"\r\n");
+    }
+    respond::connection(out, relay.frame);
+    match relay.declared_length {
+        Some(length) => write::content_length(out, length),
+        None => framing(out, relay.framing),
+    }
+    write::end_of_head(out);
+}
+
+/// Appends an interim answer, such as 100 or 103.
+pub(crate) fn interim(out: &mut Vec<u8>, (head, bytes): (&ResponseHead, &[u8])) {
+    write::status_line_with_reason(out, head.status(), head.reason(bytes));
+    pass(out, (head, bytes));
+    write::end_of_head(out);
+}
+
+/// Appends the answer that turns the connection into a tunnel.
+pub(crate) fn switching(out: &mut Vec<u8>, (head, bytes): (&ResponseHead, &[u8]), name: &str) {
+    write::status_line_with_reason(out, head.status(), head.reason(bytes));
+    pass(out, (head, bytes));
+    via(out, head.version(), name);
+    write::header(out, b"Connection", b"upgrade");
+    for header in head
+        .headers(bytes)
+        .filter(|h| h.known == KnownHeader::Upgrade)
+    {
+        write::header(out, b"Upgrade", header.value);
+    }
+    write::end_of_head(out);
+}
+
+fn pass(out: &mut Vec<u8>, (head, bytes): (&ResponseHead, &[u8])) {
+    for header in head.headers(bytes) {
+        if !header.hop_by_hop && header.known != KnownHeader::ContentLength {
+            write::header(out, header.name, header.value);
+        }
+    }
+}
+
+/// Appends the end of a chunked body.
+pub(crate) fn last_chunk(
+    out: &mut Vec<u8>,
+    trailers: Trailers<'_>,
+    is_hop: impl Fn(&[u8]) -> bool,
+) {
+    out.extend_from_slice(write::LAST_CHUNK);
+    for trailer in trailers {
+        if !is_hop(trailer.name) {
+            write::header(out, trailer.name, trailer.value);
+        }
+    }
+    write::end_of_head(out);
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,390 @@
+//! The fan-out of one merge: who is asked what, and the merge stepped while they answer.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+
+use ringway_io::net::http1::{BodyFraming, Method, RequestHead};
+use ringway_merge::{
+    Answer, Arena, Endpoint, GroupSpec, MemberFailure, MemberSpec, Merge, MergeOptions, Merged,
+    Plan, PlanOptions, Progress, Slot, limits, plan,
+};
+
+use super::request::ApiRequest;
+use crate::capture::Budget;
+use crate::dispatch::{self, Terminal};
+use crate::exchange::Task;
+use crate::fanout::{Ask, Fanout, Fetched, fetch};
+use crate::headers::{self, Hop, Outgoing, Remade};
+use crate::metrics::{BackendCells, Count};
+use crate::plan::{Alb, Backend, BackendKind, Origin};
+use crate::respond::Failure;
+use crate::snapshot::{Member, Pool};
+
+/// Put in front of every warning that ringway adds to an answer.
+const WARNING_PREFIX: &str = "ringway: ";
+
+/// One request to be merged.
+pub(super) struct Asking<'a> {
+    pub(super) task: &'a Task<'a>,
+    pub(super) head: (&'a RequestHead, &'a [u8]),
+    pub(super) hop: Hop<'a>,
+    pub(super) request: &'a ApiRequest,
+    /// Members get the parameters as a form, since the client sent one.
+    pub(super) by_form: bool,
+}
+
+/// A merged answer.
+pub(super) struct Outcome {
+    pub(super) status: u16,
+    pub(super) headers: Vec<(Vec<u8>, Vec<u8>)>,
+    /// Value of `X-Trickster-Result`.
+    pub(super) result: String,
+    pub(super) body: Vec<Vec<u8>>,
+}
+
+/// The members of a pool as the merge sees them; `members[group][index]` is who is meant.
+struct Lineup<'v> {
+    groups: Vec<GroupSpec>,
+    members: Vec<Vec<&'v Member>>,
+}
+
+/// Whether the request can be passed through as it came: one live member, nobody missing, nothing rewritten.
+/// Contract: tsm page, 7 (bypass).
+pub(super) fn may_bypass(task: &Task<'_>, alb: &Alb, endpoint: &Endpoint, query: &[u8]) -> bool {
+    let pool = task.view.table.pool(alb.pool);
+    let mut live = pool.live.iter();
+    let Some(only) = live.next() else {
+        return false;
+    };
+    let alone = live.all(|other| other.backend.id == only.backend.id) && pool.groups.len() == 1;
+    if !alone || !injected_labels(only).is_empty() || endpoint == &Endpoint::Query {
+        // An instant query may lack its time, and is small.
+        return false;
+    }
+    let text = form_urlencoded::parse(query).find(|(name, _)| name == "query");
+    let text = text.map(|(_, value)| value.into_owned());
+    plan(endpoint, text.as_deref(), &PlanOptions::default()).may_bypass()
+}
+
+/// Asks all live members of `alb` and merges what they answer.
+pub(super) async fn gather(asking: &Asking<'_>, alb: &Arc<Backend>) -> Result<Outcome, Failure> {
+    let BackendKind::Alb(settings) = &alb.kind else {
+        return Err(Failure::Internal);
+    };
+    let view = asking.task.view;
+    let pool = view.table.pool(settings.pool);
+    if pool.live.is_empty() {
+        return Err(Failure::NoLiveMember {
+            alb: alb.name.clone(),
+        });
+    }
+    let plan = plan(
+        &asking.request.endpoint,
+        asking.request.get("query"),
+        &PlanOptions::default(),
+    );
+    let lineup = line_up(
+        view.active.plan.pools[settings.pool.0 as usize]
+            .members
+            .as_slice(),
+        asking,
+        pool,
+    );
+    let cells = view.active.cells(alb.id);
+    let answers = fan_out(asking, settings, &plan, &lineup, cells);
+    let (merged, fetched) = merge(asking, settings, &plan, &lineup, answers).await;
+    count(cells, &plan, &merged);
+    if merged.leader.is_none() && merged.status >= 500 && merged.body.is_empty() {
+        return Err(Failure::NoAnswer {
+            before_any_byte: false,
+        });
+    }
+    Ok(outcome(merged, fetched))
+}
+
+type Come = (Slot, Result<Fetched, MemberFailure>);
+
+/// One future per member and variant.
+fn fan_out<'a>(
+    asking: &'a Asking<'a>,
+    settings: &'a Alb,
+    plan: &'a Plan,
+    lineup: &'a Lineup<'a>,
+    cells: &BackendCells,
+) -> Fanout<'a, Come> {
+    let budget = Budget::new(settings.fanout_bytes_max);
+    let mut members: Vec<Pin<Box<dyn Future<Output = Come> + 'a>>> = Vec::new();
+    for (variant, ask) in plan.variants.iter().enumerate() {
+        cells.count_fanout("tsm", ask.name, ("attempts", ""), 1);
+        for (group, in_group) in lineup.members.iter().enumerate() {
+            for (index, member) in in_group.iter().enumerate() {
+                let slot = Slot {
+                    group,
+                    member: index,
+                    variant,
+                };
+                let budget = budget.clone();
+                let query = ask.query.as_deref();
+                members.push(Box::pin(async move {
+                    (
+                        slot,
+                        ask_member(asking, settings, member, query, budget).await,
+                    )
+                }));
+            }
+        }
+    }
+    let at_once = settings
+        .tsm
+        .concurrency_max
+        .map_or(usize::MAX, |limit| limit as usize);
+    Fanout::new(members, at_once)
+}
+
+/// Asks one member, which may itself be an ALB.
+async fn ask_member(
+    asking: &Asking<'_>,
+    settings: &Alb,
+    member: &Member,
+    query: Option<&str>,
+    budget: Budget,
+) -> Result<Fetched, MemberFailure> {
+    let view = asking.task.view;
+    view.active.cells(member.backend.id).selected.bump();
+    let terminal = dispatch::resolve(view, member.backend.id, &[]);
+    match terminal.map_err(|_| MemberFailure::Unreachable)? {
+        Terminal::Origin(backend) => {
+            let BackendKind::Origin(origin) = &backend.kind else {
+                return Err(MemberFailure::Internal);
+            };
+            let ask = Ask {
+                shard: asking.task.shard,
+                view,
+                backend,
+                origin,
+                method: if asking.by_form {
+                    Method::Post
+                } else {
+                    Method::Get
+                },
+                request: member_request(asking, origin, query),
+                bytes_max: backend
+                    .capture_bytes_max
+                    .min(asking.task.backend.capture_bytes_max),
+                budget,
+                limit: origin.timeout.min(settings.timeout),
+            };
+            fetch(ask).await
+        }
+        Terminal::Merge(inner) => nested(asking, inner, query).await,
+    }
+}
+
+/// A member that merges by itself answers with a document of its own.
+async fn nested(
+    asking: &Asking<'_>,
+    inner: &Arc<Backend>,
+    query: Option<&str>,
+) -> Result<Fetched, MemberFailure> {
+    let request = asking.request.with_query(query);
+    let asking = Asking {
+        request: &request,
+        ..*asking
+    };
+    let gathered: Pin<Box<dyn Future<Output = _> + '_>> = Box::pin(gather(&asking, inner));
+    let outcome = gathered.await.map_err(|_| MemberFailure::Unreachable)?;
+    Ok(Fetched {
+        status: outcome.status,
+        headers: outcome.headers,
+        body: outcome.body.concat(),
+    })
+}
+
+fn member_request(asking: &Asking<'_>, origin: &Origin, query: Option<&str>) -> Vec<u8> {
+    let (head, bytes) = asking.head;
+    let parameters = asking.request.encoded(query);
+    let path = &head.path(bytes)[asking.task.strip..];
+    let mut out = Vec::with_capacity(1024 + parameters.len());
+    let asks = Outgoing {
+        method: if asking.by_form { b"POST" } else { b"GET" },
+        path,
+        query: (!asking.by_form && !parameters.is_empty()).then_some(parameters.as_bytes()),
+        framing: if asking.by_form {
+            BodyFraming::Length(parameters.len() as u64)
+        } else {
+            BodyFraming::None
+        },
+        upgrade: false,
+        expect_continue: false,
+        remade: Some(Remade {
+            accept_encoding: b"gzip",
+            content_type: asking
+                .by_form
+                .then_some(b"application/x-www-form-urlencoded"),
+        }),
+    };
+    headers::request(&mut out, (head, bytes), origin, &asking.hop, &asks);
+    if asking.by_form {
+        out.extend_from_slice(parameters.as_bytes());
+    }
+    out
+}
+
+/// Steps the merge while answers come in.
+async fn merge(
+    asking: &Asking<'_>,
+    settings: &Alb,
+    plan: &Plan,
+    lineup: &Lineup<'_>,
+    mut answers: Fanout<'_, Come>,
+) -> (Merged, Vec<(Slot, Fetched)>) {
+    let slots: usize = lineup.members.iter().map(Vec::len).sum::<usize>() * plan.variants.len();
+    let arena = Arena::new(limits::ARENA_BYTES_DEFAULT, slots);
+    let options = MergeOptions {
+        dedup_tolerance_ms: i64::try_from(settings.tsm.dedup_tolerance_ms).unwrap_or(i64::MAX),
+        warning_prefix: WARNING_PREFIX,
+    };
+    let mut merge = Merge::new(&arena, plan, &lineup.groups, options);
+    let mut kept: Vec<(Slot, Fetched)> = Vec::new();
+    loop {
+        let come = match merge.step(limits::STEP_UNITS_DEFAULT) {
+            Progress::Done => break,
+            Progress::More => {
+                asking.task.shard.turns.yield_now().await;
+                answers.ready().await
+            }
+            Progress::Starved => match answers.next().await {
+                Some(come) => Some(come),
+                None => break,
+            },
+        };
+        match come {
+            Some((slot, Ok(mut fetched))) => {
+                let body = std::mem::take(&mut fetched.body);
+                merge.add(slot, Answer::new(fetched.status, body));
+                kept.push((slot, fetched));
+            }
+            Some((slot, Err(failure))) => merge.fail(slot, failure),
+            None => {}
+        }
+    }
+    (merge.finish(), kept)
+}
+
+/// Who is in which group, in pool order; a member listed twice is asked once.
+fn line_up<'v>(
+    configured: &[crate::plan::PoolMember],
+    asking: &Asking<'v>,
+    pool: &'v Pool,
+) -> Lineup<'v> {
+    let backends = &asking.task.view.active.plan.backends;
+    let mut groups = Vec::new();
+    let mut members = Vec::new();
+    for (index, group) in pool.groups.iter().enumerate() {
+        let mut in_group: Vec<&Member> = Vec::new();
+        for member in pool
+            .live
+            .iter()
+            .filter(|member| member.group as usize == index)
+        {
+            if !in_group
+                .iter()
+                .any(|other| other.backend.id == member.backend.id)
+            {
+                in_group.push(member);
+            }
+        }
+        let first = configured
+            .iter()
+            .map(|member| &backends[member.backend.index()])
+            .find(|backend| backend.replica_group == group.name)
+            .map(|backend| backend.id);
+        let specs = in_group.iter().map(|member| MemberSpec {
+            name: member.backend.name.to_string(),
+            injected_labels: injected_labels(member).to_vec(),
+            is_first: first.is_none_or(|id| id == member.backend.id),
+        });
+        groups.push(GroupSpec {
+            name: group.name.to_string(),
+            members: specs.collect(),
+        });
+        members.push(in_group);
+    }
+    Lineup { groups, members }
+}
+
+/// Labels of an origin; what lies below a nested ALB is injected by its own merge, or not at all.
+fn injected_labels(member: &Member) -> &[(String, String)] {
+    match &member.backend.kind {
+        BackendKind::Origin(origin) => &origin.injected_labels,
+        BackendKind::Alb(_) => &[],
+    }
+}
+
+fn outcome(merged: Merged, fetched: Vec<(Slot, Fetched)>) -> Outcome {
+    let leader = merged.leader;
+    let headers = fetched.into_iter().find(|(slot, _)| Some(*slot) == leader);
+    let status = match (merged.partial, merged.status) {
+        (true, 200..300) => "phit",
+        (_, status) => crate::metrics::cache_status(status),
+    };
+    Outcome {
+        status: merged.status,
+        headers: headers
+            .map(|(_, fetched)| fetched.headers)
+            .unwrap_or_default(),
+        result: format!("engine=HTTPProxy; status={status}"),
+        body: merged.body,
+    }
+}
+
+fn count(cells: &BackendCells, plan: &Plan, merged: &Merged) {
+    for events in &merged.events {
+        let variant = plan.variants[events.variant].name;
+        let rows = [
+            ("group_attempted", events.attempted),
+            ("group_failed", events.failed),
+            ("fallback", events.fallback),
+            ("suppressed", events.suppressed),
+            ("conflict", events.conflicts),
+        ];
+        for (event, count) in rows {
+            cells.count_fanout("tsm", variant, ("replica_events", event), count);
+        }
+    }
+    cells.count_fanout(
+        "tsm",
+        "",
+        ("replica_events", "conflict"),
+        merged.group_conflicts,
+    );
+    for failure in &merged.failures {
+        let variant = plan.variants[failure.slot.variant].name;
+        cells.count_fanout("tsm", variant, ("failures", reason(&failure.reason)), 1);
+    }
+    let warned = if plan.warnings.is_empty() {
+        "exact"
+    } else {
+        "warned"
+    };
+    cells.count_fanout("tsm", "", ("plans", warned), 1);
+    cells.count_fanout("tsm", "", ("partial", ""), u64::from(merged.partial));
+}
+
+/// Contract: ALB page, 10.
+fn reason(failure: &MemberFailure) -> &'static str {
+    match failure {
+        MemberFailure::Truncated => "truncated",
+        MemberFailure::AggregateCap => "aggregate_cap",
+        MemberFailure::Short => "short_read",
+        MemberFailure::Internal => "panic",
+        MemberFailure::Unreachable
+        | MemberFailure::TimedOut
+        | MemberFailure::Status { .. }
+        | MemberFailure::Api { .. } => "no_contribution",
+        MemberFailure::Encoding | MemberFailure::Malformed { .. } | MemberFailure::Limit { .. } => {
+            "merge"
+        }
+    }
+}

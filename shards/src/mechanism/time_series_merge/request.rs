@@ -1,0 +1,254 @@
+//! A Prometheus API request as a merge needs it: which path, which parameters.
+//!
+//! Contract: tsm page, 1 and 2.
+
+use std::time::Duration;
+
+use form_urlencoded::Serializer;
+use ringway_merge::Endpoint;
+
+/// Most parameters of one request.
+const PARAMETERS_MAX: usize = 4096;
+
+/// Path and parameters of a mergeable request.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct ApiRequest {
+    pub(super) endpoint: Endpoint,
+    /// The parameters in order; a form's values replace those of the URL with the same name.
+    parameters: Vec<(String, String)>,
+}
+
+/// The mergeable path this is, if it is one: exact, or `label/<name>/values`.
+pub(super) fn endpoint(path: &[u8]) -> Option<Endpoint> {
+    let path = std::str::from_utf8(path).ok()?;
+    match path.strip_prefix("/api/v1/")? {
+        "query" => Some(Endpoint::Query),
+        "query_range" => Some(Endpoint::QueryRange),
+        "series" => Some(Endpoint::Series),
+        "labels" => Some(Endpoint::Labels),
+        other => {
+            let name = other.strip_prefix("label/")?.strip_suffix("/values")?;
+            if name.is_empty() || name.contains('/') {
+                return None;
+            }
+            Some(Endpoint::LabelValues(percent_decoded(name)?))
+        }
+    }
+}
+
+/// Undoes percent-encoding; `+` stays, since this is a path.
+fn percent_decoded(text: &str) -> Option<String> {
+    let mut decoded = Vec::with_capacity(text.len());
+    let mut bytes = text.bytes();
+    while let Some(byte) = bytes.next() {
+        if byte != b'%' {
+            decoded.push(byte);
+            continue;
+        }
+        let high = char::from(bytes.next()?).to_digit(16)?;
+        let low = char::from(bytes.next()?).to_digit(16)?;
+        decoded.push(u8::try_from(high * 16 + low).ok()?);
+    }
+    String::from_utf8(decoded).ok()
+}
+
+impl ApiRequest {
+    /// Reads the URL's parameters and the form's; `None` when there are too many.
+    pub(super) fn read(endpoint: Endpoint, query: &[u8], form: &[u8]) -> Option<ApiRequest> {
+        let form: Vec<(String, String)> = form_urlencoded::parse(form).into_owned().collect();
+        let mut parameters: Vec<(String, String)> = form_urlencoded::parse(query)
+            .into_owned()
+            .filter(|(name, _)| !form.iter().any(|(other, _)| other == name))
+            .collect();
+        parameters.extend(form);
+        (parameters.len() <= PARAMETERS_MAX).then_some(ApiRequest {
+            endpoint,
+            parameters,
+        })
+    }
+
+    /// Value of the first parameter of this name, unless it is empty.
+    pub(super) fn get(&self, name: &str) -> Option<&str> {
+        let found = self.parameters.iter().find(|(other, _)| other == name);
+        found
+            .map(|(_, value)| value.as_str())
+            .filter(|value| !value.is_empty())
+    }
+
+    /// Gives an instant query the time it is asked at, so that all members mean the same moment (decisions,
+    /// 17).
+    pub(super) fn stamp(&mut self, now: Duration) {
+        if self.endpoint != Endpoint::Query || self.get("time").is_some() {
+            return;
+        }
+        self.parameters.retain(|(name, _)| name != "time");
+        let time = format!("{}.{:03}", now.as_secs(), now.subsec_millis());
+        self.parameters.push(("time".to_owned(), time));
+    }
+
+    /// The parameters with the query of one variant, encoded.
+    pub(super) fn encoded(&self, query: Option<&str>) -> String {
+        let mut out = Serializer::new(String::new());
+        for (name, value) in &self.parameters {
+            let value = if name == "query" {
+                query.unwrap_or(value)
+            } else {
+                value
+            };
+            out.append_pair(name, value);
+        }
+        out.finish()
+    }
+
+    /// The same request for another query text.
+    pub(super) fn with_query(&self, query: Option<&str>) -> ApiRequest {
+        let mut request = self.clone();
+        if let Some(query) = query {
+            for (_, value) in request
+                .parameters
+                .iter_mut()
+                .filter(|(name, _)| name == "query")
+            {
+                query.clone_into(value);
+            }
+        }
+        request
+    }
+
+    /// `end - start` of a range query, when both and `step` are there and can be read.
+    pub(super) fn range(&self) -> Option<Duration> {
+        if self.endpoint != Endpoint::QueryRange {
+            return None;
+        }
+        self.get("step")?;
+        let (start, end) = (seconds(self.get("start")?)?, seconds(self.get("end")?)?);
+        Duration::try_from_secs_f64((end - start).max(0.0)).ok()
+    }
+}
+
+/// Unix seconds of a time as the Prometheus API takes it: a number, or RFC 3339.
+fn seconds(text: &str) -> Option<f64> {
+    if let Ok(number) = text.parse::<f64>() {
+        return number.is_finite().then_some(number);
+    }
+    rfc3339(text)
+}
+
+/// `2006-01-02T15:04:05[.999](Z|±hh:mm)`.
+fn rfc3339(text: &str) -> Option<f64> {
+    let (date, rest) = text.split_once(['T', 't'])?;
+    let mut parts = date.split('-');
+    let (year, month, day) = (parts.next()?, parts.next()?, parts.next()?);
+    let (year, month, day): (i64, i64, i64) =
+        (year.parse().ok()?, month.parse().ok()?, day.parse().ok()?);
+    let in_range =
+        (0..=9999).contains(&year) && (1..=12).contains(&month) && (1..=31).contains(&day);
+    if !in_range || parts.next().is_some() {
+        return None;
+    }
+    let zone_at = rest.find(['Z', 'z', '+', '-'])?;
+    let (clock, zone) = rest.split_at(zone_at);
+    let mut fields = clock.split(':');
+    let hours: f64 = fields.next()?.parse().ok()?;
+    let minutes: f64 = fields.next()?.parse().ok()?;
+    let secs: f64 = fields.next()?.parse().ok()?;
+    let offset = match zone {
+        "Z" | "z" => 0.0,
+        _ => {
+            let (oh, om) = zone[1..].split_once(':')?;
+            let amount = oh.parse::<f64>().ok()? * 3600.0 + om.parse::<f64>().ok()? * 60.0;
+            if zone.starts_with('-') {
+                -amount
+            } else {
+                amount
+            }
+        }
+    };
+    let days = days_from_civil(year, month, day);
+    Some(days as f64 * 86_400.0 + hours * 3600.0 + minutes * 60.0 + secs - offset)
+}
+
+/// Days from 1970-01-01 of a date of the proleptic Gregorian calendar.
+fn days_from_civil(year: i64, month: i64, day: i64) -> i64 {
+    // Years begin in March here, so that a leap day is a year's last.
+    let year = if month <= 2 { year - 1 } else { year };
+    let era = year.div_euclid(400);
+    let year_of_era = year.rem_euclid(400);
+    let day_of_year = (153 * ((month + 9) % 12) + 2) / 5 + day - 1;
+    let day_of_era = year_of_era * 365 + year_of_era / 4 - year_of_era / 100 + day_of_year;
+    // 719,468 days lie between 0000-03-01 and 1970-01-01.
+    era * 146_097 + day_of_era - 719_468
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_exact_paths_merge() {
+        let cases: [(&str, Option<Endpoint>); 9] = [
+            ("/api/v1/query", Some(Endpoint::Query)),
+            ("/api/v1/query_range", Some(Endpoint::QueryRange)),
+            ("/api/v1/query_exemplars", None),
+            (
+                "/api/v1/label/job/values",
+                Some(Endpoint::LabelValues("job".into())),
+            ),
+            (
+                "/api/v1/label/a%2Fb/values",
+                Some(Endpoint::LabelValues("a/b".into())),
+            ),
+            ("/api/v1/label/a/b/values", None),
+            ("/api/v1/label//values", None),
+            ("/api/v1/labels", Some(Endpoint::Labels)),
+            ("/api/v1/rules", None),
+        ];
+        for (path, expected) in cases {
+            assert_eq!(endpoint(path.as_bytes()), expected, "{path}");
+        }
+    }
+
+    #[test]
+    fn form_values_replace_those_of_the_url() {
+        let request = ApiRequest::read(
+            Endpoint::Query,
+            b"query=a&x=1",
+            b"query=b%2Bc&match[]=1&match[]=2",
+        );
+        let request = request.expect("few parameters");
+        assert_eq!(request.get("query"), Some("b+c"));
+        assert_eq!(
+            request.encoded(None),
+            "x=1&query=b%2Bc&match%5B%5D=1&match%5B%5D=2"
+        );
+        assert_eq!(
+            request.encoded(Some("z")),
+            "x=1&query=z&match%5B%5D=1&match%5B%5D=2"
+        );
+    }
+
+    #[test]
+    fn an_instant_query_is_stamped_once() {
+        let mut request = ApiRequest::read(Endpoint::Query, b"query=up", b"").expect("few");
+        request.stamp(Duration::from_millis(1_700_000_000_042));
+        assert_eq!(request.get("time"), Some("1700000000.042"));
+        request.stamp(Duration::from_secs(1));
+        assert_eq!(request.get("time"), Some("1700000000.042"));
+    }
+
+    #[test]
+    fn times_are_numbers_or_rfc3339() {
+        let cases = [
+            ("1700000000.5", Some(1_700_000_000.5)),
+            ("1970-01-01T00:00:00Z", Some(0.0)),
+            ("2024-02-29T12:00:00.25+01:00", Some(1_709_204_400.25)),
+            ("2023-11-14T22:13:20Z", Some(1_700_000_000.0)),
+            ("NaN", None),
+            ("2024-13-01T00:00:00Z", None),
+            ("yesterday", None),
+        ];
+        for (text, expected) in cases {
+            assert_eq!(seconds(text), expected, "{text}");
+        }
+    }
+}

@@ -1,0 +1,381 @@
+//! The cells behind [`ShardMetrics`](super::ShardMetrics): counting costs an add, no lock, no shared line.
+
+use std::cell::{Cell, RefCell};
+use std::collections::HashMap;
+use std::rc::Rc;
+use std::time::Duration;
+
+use ringway_io::net::http1::Method;
+
+use super::{
+    DURATION_BUCKETS_S, FanoutRow, FrontendRow, ListenerMetrics, MemberRow, ShardMetrics,
+    UpstreamRow,
+};
+use crate::plan::Backend;
+
+/// Adds to a plain counter.
+pub(crate) trait Count {
+    /// One more.
+    fn bump(&self) {
+        self.add(1);
+    }
+    /// So many more.
+    fn add(&self, count: u64);
+}
+
+impl Count for Cell<u64> {
+    fn add(&self, count: u64) {
+        self.set(self.get().wrapping_add(count));
+    }
+}
+
+#[derive(Default)]
+struct Histogram {
+    buckets: [Cell<u64>; DURATION_BUCKETS_S.len() + 1],
+    sum_us: Cell<u64>,
+}
+
+impl Histogram {
+    fn observe(&self, duration: Duration) {
+        let seconds = duration.as_secs_f64();
+        let index = DURATION_BUCKETS_S
+            .iter()
+            .position(|&bound| seconds <= bound);
+        self.buckets[index.unwrap_or(DURATION_BUCKETS_S.len())].bump();
+        self.sum_us
+            .add(u64::try_from(duration.as_micros()).unwrap_or(u64::MAX));
+    }
+
+    fn counts(&self) -> [u64; DURATION_BUCKETS_S.len() + 1] {
+        std::array::from_fn(|index| self.buckets[index].get())
+    }
+
+    fn sum_s(&self) -> f64 {
+        self.sum_us.get() as f64 / 1e6
+    }
+}
+
+struct FrontendCell {
+    method: Method,
+    status_class: &'static str,
+    requests: Cell<u64>,
+    written_bytes: Cell<u64>,
+    durations: Histogram,
+}
+
+struct UpstreamCell {
+    method: Method,
+    status: u16,
+    requests: Cell<u64>,
+    durations: Histogram,
+}
+
+/// Counters of one backend name, kept over reloads.
+pub(crate) struct BackendCells {
+    name: Box<str>,
+    provider: &'static str,
+    frontend: RefCell<Vec<Rc<FrontendCell>>>,
+    upstream: RefCell<Vec<Rc<UpstreamCell>>>,
+    fanout: RefCell<Vec<(FanoutKey, u64)>>,
+    pub(crate) selected: Cell<u64>,
+    pub(crate) dialled: Cell<u64>,
+    pub(crate) dial_failures: Cell<u64>,
+    pub(crate) reused: Cell<u64>,
+    pub(crate) retries: Cell<u64>,
+    pub(crate) failovers: Cell<u64>,
+    pub(crate) idle: Cell<u64>,
+    pub(crate) open: Cell<u64>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+struct FanoutKey {
+    mechanism: &'static str,
+    variant: &'static str,
+    kind: &'static str,
+    label: &'static str,
+}
+
+/// Counters of one listener name.
+#[derive(Default)]
+pub(crate) struct ListenerCells {
+    name: Box<str>,
+    pub(crate) accepted: Cell<u64>,
+    pub(crate) refused: Cell<u64>,
+    pub(crate) closed: Cell<u64>,
+    pub(crate) failed: Cell<u64>,
+    pub(crate) active: Cell<u64>,
+}
+
+/// All cells of one shard.
+#[derive(Default)]
+pub(crate) struct Cells {
+    backends: RefCell<HashMap<Box<str>, Rc<BackendCells>>>,
+    listeners: RefCell<HashMap<Box<str>, Rc<ListenerCells>>>,
+    /// Tasks that panicked inside their guard.
+    pub(crate) panics: Cell<u64>,
+    /// Heads and bodies of clients that were refused.
+    pub(crate) bad_requests: Cell<u64>,
+    /// Requests that no route took.
+    pub(crate) unrouted: Cell<u64>,
+    /// Messages to the control core that found its queue full.
+    pub(crate) events_dropped: Cell<u64>,
+    /// Clients that went away while their answer was being made.
+    pub(crate) client_cancels: Cell<u64>,
+}
+
+impl Cells {
+    /// The cells of this backend; the same for the same name.
+    pub(crate) fn backend(&self, backend: &Backend) -> Rc<BackendCells> {
+        let mut all = self.backends.borrow_mut();
+        let known = all
+            .get(&backend.name)
+            .filter(|cells| cells.provider == backend.provider_label);
+        if let Some(cells) = known {
+            return cells.clone();
+        }
+        let cells = Rc::new(BackendCells::new(
+            backend.name.clone(),
+            backend.provider_label,
+        ));
+        all.insert(backend.name.clone(), cells.clone());
+        cells
+    }
+
+    /// The cells of this listener; the same for the same name.
+    pub(crate) fn listener(&self, name: &str) -> Rc<ListenerCells> {
+        let mut all = self.listeners.borrow_mut();
+        let make = || {
+            Rc::new(ListenerCells {
+                name: name.into(),
+                ..ListenerCells::default()
+            })
+        };
+        all.entry(name.into()).or_insert_with(make).clone()
+    }
+
+    /// Drops the cells of backends that a plan does not have any more.
+    pub(crate) fn retain_backends(&self, keep: impl Fn(&str) -> bool) {
+        self.backends.borrow_mut().retain(|name, _| keep(name));
+    }
+
+    /// A copy of everything.
+    pub(crate) fn copy(&self) -> ShardMetrics {
+        let mut copy = ShardMetrics::default();
+        for cells in self.listeners.borrow().values() {
+            copy.listeners.push(ListenerMetrics {
+                name: cells.name.clone(),
+                accepted: cells.accepted.get(),
+                refused: cells.refused.get(),
+                closed: cells.closed.get(),
+                failed: cells.failed.get(),
+                active: cells.active.get(),
+            });
+        }
+        for cells in self.backends.borrow().values() {
+            cells.copy_into(&mut copy);
+        }
+        copy.counters = vec![
+            ("shard_panics_total", self.panics.get()),
+            ("shard_bad_requests_total", self.bad_requests.get()),
+            ("shard_unrouted_requests_total", self.unrouted.get()),
+            ("shard_events_dropped_total", self.events_dropped.get()),
+            ("shard_client_cancels_total", self.client_cancels.get()),
+        ];
+        copy
+    }
+}
+
+impl BackendCells {
+    fn new(name: Box<str>, provider: &'static str) -> BackendCells {
+        BackendCells {
+            name,
+            provider,
+            frontend: RefCell::default(),
+            upstream: RefCell::default(),
+            fanout: RefCell::default(),
+            selected: Cell::default(),
+            dialled: Cell::default(),
+            dial_failures: Cell::default(),
+            reused: Cell::default(),
+            retries: Cell::default(),
+            failovers: Cell::default(),
+            idle: Cell::default(),
+            open: Cell::default(),
+        }
+    }
+
+    /// Counts a request of a client that was routed to this backend.
+    pub(crate) fn count_frontend(&self, method: Method, status: u16, took: Duration, bytes: u64) {
+        let class = status_class(status);
+        let mut rows = self.frontend.borrow_mut();
+        let known = rows
+            .iter()
+            .find(|row| row.method == method && row.status_class == class);
+        let row = match known {
+            Some(row) => row,
+            None => {
+                rows.push(Rc::new(FrontendCell {
+                    method,
+                    status_class: class,
+                    requests: Cell::default(),
+                    written_bytes: Cell::default(),
+                    durations: Histogram::default(),
+                }));
+                &rows[rows.len() - 1]
+            }
+        };
+        row.requests.bump();
+        row.written_bytes.add(bytes);
+        row.durations.observe(took);
+    }
+
+    /// Counts an exchange with this origin; status 0 when there was no answer.
+    pub(crate) fn count_upstream(&self, method: Method, status: u16, took: Duration) {
+        let mut rows = self.upstream.borrow_mut();
+        let known = rows
+            .iter()
+            .find(|row| row.method == method && row.status == status);
+        let row = match known {
+            Some(row) => row,
+            None => {
+                rows.push(Rc::new(UpstreamCell {
+                    method,
+                    status,
+                    requests: Cell::default(),
+                    durations: Histogram::default(),
+                }));
+                &rows[rows.len() - 1]
+            }
+        };
+        row.requests.bump();
+        row.durations.observe(took);
+    }
+
+    /// Counts something about the fan-outs of this ALB.
+    pub(crate) fn count_fanout(
+        &self,
+        mechanism: &'static str,
+        variant: &'static str,
+        (kind, label): (&'static str, &'static str),
+        count: u64,
+    ) {
+        if count == 0 {
+            return;
+        }
+        let key = FanoutKey {
+            mechanism,
+            variant,
+            kind,
+            label,
+        };
+        let mut rows = self.fanout.borrow_mut();
+        match rows.iter_mut().find(|(known, _)| *known == key) {
+            Some((_, total)) => *total += count,
+            None => rows.push((key, count)),
+        }
+    }
+
+    fn copy_into(&self, copy: &mut ShardMetrics) {
+        for row in self.frontend.borrow().iter() {
+            copy.frontend.push(FrontendRow {
+                backend: self.name.clone(),
+                provider: self.provider,
+                method: method_label(row.method),
+                path: "/",
+                status_class: row.status_class,
+                requests: row.requests.get(),
+                written_bytes: row.written_bytes.get(),
+                duration_buckets: row.durations.counts(),
+                duration_sum_s: row.durations.sum_s(),
+            });
+        }
+        for row in self.upstream.borrow().iter() {
+            copy.upstream.push(UpstreamRow {
+                backend: self.name.clone(),
+                provider: self.provider,
+                method: method_label(row.method),
+                cache_status: cache_status(row.status),
+                path: "proxy",
+                status: row.status,
+                requests: row.requests.get(),
+                duration_buckets: row.durations.counts(),
+                duration_sum_s: row.durations.sum_s(),
+            });
+        }
+        for (key, count) in self.fanout.borrow().iter() {
+            copy.fanout.push(FanoutRow {
+                alb: self.name.clone(),
+                mechanism: key.mechanism,
+                variant: key.variant,
+                kind: key.kind,
+                label: key.label,
+                count: *count,
+            });
+        }
+        copy.members.push(MemberRow {
+            backend: self.name.clone(),
+            selected: self.selected.get(),
+            dialled: self.dialled.get(),
+            dial_failures: self.dial_failures.get(),
+            reused: self.reused.get(),
+            retries: self.retries.get(),
+            failovers: self.failovers.get(),
+            idle: self.idle.get(),
+            open: self.open.get(),
+        });
+    }
+}
+
+/// The class of a status as the front-side metrics write it.
+fn status_class(status: u16) -> &'static str {
+    match status / 100 {
+        1 => "1xx",
+        2 => "2xx",
+        3 => "3xx",
+        4 => "4xx",
+        _ => "5xx",
+    }
+}
+
+/// Contract: ALB page, 9.
+pub(crate) fn cache_status(status: u16) -> &'static str {
+    if (100..400).contains(&status) {
+        "proxy-only"
+    } else {
+        "proxy-error"
+    }
+}
+
+fn method_label(method: Method) -> &'static str {
+    match method {
+        Method::Get => "GET",
+        Method::Head => "HEAD",
+        Method::Post => "POST",
+        Method::Put => "PUT",
+        Method::Delete => "DELETE",
+        Method::Connect => "CONNECT",
+        Method::Options => "OPTIONS",
+        Method::Trace => "TRACE",
+        Method::Patch => "PATCH",
+        Method::Other => "OTHER",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rows_are_one_per_method_and_class() {
+        let cells = BackendCells::new("web".into(), "reverseproxy");
+        cells.count_frontend(Method::Get, 200, Duration::from_millis(1), 10);
+        cells.count_frontend(Method::Get, 204, Duration::from_secs(30), 5);
+        cells.count_frontend(Method::Get, 404, Duration::ZERO, 0);
+        let mut copy = ShardMetrics::default();
+        cells.copy_into(&mut copy);
+        assert_eq!(copy.frontend.len(), 2);
+        let good = &copy.frontend[0];
+        assert_eq!((good.requests, good.written_bytes), (2, 15));
+        assert_eq!(good.duration_buckets, [1, 0, 0, 0, 0, 0, 0, 1]);
+    }
+}

@@ -1,0 +1,262 @@
+//! Every answer that ringway makes itself, and the one place that turns an error into one.
+
+use std::time::Duration;
+
+use ringway_io::net::deadline::Tripped;
+use ringway_io::net::http1::{BodyError, HeadError, Method, Version, write};
+
+use crate::peers::AcquireError;
+
+/// Whose fault a failure is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Fault {
+    /// The client's: its connection is closed, since what it sends next cannot be trusted.
+    Client,
+    /// The origin's, or that of the way to it.
+    Upstream,
+    /// Ours, or the configuration's.
+    Local,
+}
+
+/// Why a request gets an answer of ours.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum Failure {
+    /// The head breaks a rule.
+    #[error("{0}")]
+    Head(#[from] HeadError),
+    /// The body's framing breaks a rule.
+    #[error("{0}")]
+    Body(BodyError),
+    /// The body is larger than the listener allows.
+    #[error("request body is larger than {bytes_max} bytes")]
+    BodyTooLarge {
+        /// The listener's bound.
+        bytes_max: u64,
+    },
+    /// A target that no route can serve, such as `*`.
+    #[error("request target cannot be served here")]
+    Target,
+    /// A method that no route serves.
+    #[error("method is not served here")]
+    Method,
+    /// Nothing serves this host and path.
+    #[error("no backend serves this host and path")]
+    NoRoute,
+    /// No member of the pool is live.
+    #[error("no member of {alb} is live")]
+    NoLiveMember {
+        /// The ALB.
+        alb: Box<str>,
+    },
+    /// More virtual backends in a row than allowed.
+    #[error("request passed more than {hops_max} virtual backends")]
+    TooManyHops {
+        /// The bound.
+        hops_max: usize,
+    },
+    /// There is no connection to the origin.
+    #[error("{0}")]
+    Acquire(#[from] AcquireError),
+    /// The connection ended before a whole answer head came.
+    #[error("origin closed the connection before it answered")]
+    NoAnswer {
+        /// Not one byte of an answer came.
+        before_any_byte: bool,
+    },
+    /// The origin's head breaks a rule.
+    #[error("origin answered with a bad head: {0}")]
+    AnswerHead(HeadError),
+    /// The origin's body framing breaks a rule, or it ended early.
+    #[error("origin answered with a bad body: {0}")]
+    AnswerBody(BodyError),
+    /// The range of a query is longer than allowed.
+    #[error("query range is longer than the limit of {} s", limit.as_secs())]
+    QueryRange {
+        /// The limit.
+        limit: Duration,
+    },
+    /// Time is up while the client was to send.
+    #[error("request did not arrive in time")]
+    RequestTimeout,
+    /// Time is up while the origin was to answer.
+    #[error("origin did not answer in time")]
+    UpstreamTimeout,
+    /// The client went away; nobody reads an answer.
+    #[error("client closed the connection")]
+    ClientGone,
+    /// Something failed that only a bug of ours can cause.
+    #[error("internal error")]
+    Internal,
+}
+
+impl Failure {
+    /// The failure that a tripped deadline means, by who was being waited for.
+    pub(crate) fn tripped(why: Tripped, fault: Fault) -> Failure {
+        match (why, fault) {
+            (Tripped::Gone | Tripped::Stopped, _) => Failure::ClientGone,
+            (Tripped::Expired, Fault::Client) => Failure::RequestTimeout,
+            (Tripped::Expired, Fault::Upstream | Fault::Local) => Failure::UpstreamTimeout,
+        }
+    }
+
+    /// Status of the answer; 499 stands for no answer at all.
+    pub(crate) fn status(&self) -> u16 {
+        match self {
+            Failure::Head(error) => error.status(),
+            Failure::Body(_) | Failure::Target | Failure::QueryRange { .. } => 400,
+            Failure::TooManyHops { .. } => 400,
+            Failure::BodyTooLarge { .. } => 413,
+            Failure::Method => 405,
+            Failure::NoRoute => 404,
+            Failure::RequestTimeout => 408,
+            Failure::UpstreamTimeout => 504,
+            Failure::ClientGone => 499,
+            Failure::Internal => 500,
+            Failure::NoLiveMember { .. }
+            | Failure::Acquire(_)
+            | Failure::NoAnswer { .. }
+            | Failure::AnswerHead(_)
+            | Failure::AnswerBody(_) => 502,
+        }
+    }
+
+    /// Whose fault it is.
+    pub(crate) fn fault(&self) -> Fault {
+        match self.status() {
+            502 | 504 => Fault::Upstream,
+            500 => Fault::Local,
+            _ => Fault::Client,
+        }
+    }
+
+    /// Whether nobody has read the request, so that another member may get it.
+    pub(crate) fn spares_request(&self) -> bool {
+        matches!(self, Failure::Acquire(_))
+    }
+
+    /// Whether the same request may be sent again on a fresh connection, if it is idempotent.
+    pub(crate) fn may_retry(&self) -> bool {
+        matches!(
+            self,
+            Failure::NoAnswer {
+                before_any_byte: true
+            }
+        )
+    }
+}
+
+/// What surrounds an answer of ours.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Frame {
+    /// Method of the request.
+    pub(crate) method: Method,
+    /// Version of the request.
+    pub(crate) version: Version,
+    /// The connection stays open.
+    pub(crate) keep: bool,
+}
+
+/// Appends the answer to a failure. Bodies of 5xx are empty (Contract: ALB page, 8), others say why.
+pub(crate) fn failure(out: &mut Vec<u8>, failure: &Failure, frame: Frame) {
+    let text = match failure.fault() {
+        Fault::Client => format!("{failure}\n"),
+        Fault::Upstream | Fault::Local => String::new(),
+    };
+    let extra: &[(&str, &[u8])] = match failure.fault() {
+        Fault::Upstream => &[(
+            "X-Trickster-Result",
+            b"engine=HTTPProxy; status=proxy-error",
+        )],
+        Fault::Client | Fault::Local => &[],
+    };
+    let content_type = if text.is_empty() {
+        None
+    } else {
+        Some("text/plain; charset=utf-8")
+    };
+    let answer = Answer {
+        status: failure.status(),
+        content_type,
+        extra,
+        body: text.as_bytes(),
+    };
+    local(out, &answer, frame);
+}
+
+/// A whole answer made here.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Answer<'a> {
+    pub(crate) status: u16,
+    pub(crate) content_type: Option<&'a str>,
+    pub(crate) extra: &'a [(&'a str, &'a [u8])],
+    pub(crate) body: &'a [u8],
+}
+
+/// Appends a whole answer.
+pub(crate) fn local(out: &mut Vec<u8>, answer: &Answer<'_>, frame: Frame) {
+    write::status_line(out, answer.status);
+    if let Some(content_type) = answer.content_type {
+        write::header(out, b"Content-Type", content_type.as_bytes());
+    }
+    for (name, value) in answer.extra {
+        write::header(out, name.as_bytes(), value);
+    }
+    connection(out, frame);
+    if answer.status != 204 && answer.status >= 200 {
+        write::content_length(out, answer.body.len() as u64);
+    }
+    write::end_of_head(out);
+    if frame.method != Method::Head {
+        out.extend_from_slice(answer.body);
+    }
+}
+
+/// Appends the `Connection` header an answer needs, if it needs one.
+pub(crate) fn connection(out: &mut Vec<u8>, frame: Frame) {
+    match (frame.version, frame.keep) {
+        (_, false) => write::header(out, b"Connection", b"close"),
+        (Version::Http10, true) => write::header(out, b"Connection", b"keep-alive"),
+        (Version::Http11, true) => {}
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_bad_gateway_has_an_empty_body_and_keeps_the_connection() {
+        let mut out = Vec::new();
+        let frame = Frame {
+            method: Method::Get,
+            version: Version::Http11,
+            keep: true,
+        };
+        failure(
+            &mut out,
+            &Failure::NoLiveMember { alb: "web".into() },
+            frame,
+        );
+        let text = String::from_utf8(out).expect("ASCII");
+        assert!(text.starts_with("HTTP/1.1 502 Bad Gateway\r\n"), "{text}");
+        assert!(text.ends_with("Content-Length: 0\r\n\r\n"), "{text}");
+        assert!(!text.contains("Connection"), "{text}");
+    }
+
+    #[test]
+    fn a_refusal_says_why() {
+        let mut out = Vec::new();
+        let frame = Frame {
+            method: Method::Get,
+            version: Version::Http11,
+            keep: false,
+        };
+        failure(&mut out, &Failure::Head(HeadError::DuplicateHost), frame);
+        let text = String::from_utf8(out).expect("ASCII");
+        assert!(text.contains("\r\nConnection: close\r\n"), "{text}");
+        assert!(
+            text.ends_with("\r\n\r\nmore than one host header\n"),
+            "{text}"
+        );
+    }
+}

@@ -1,0 +1,472 @@
+//! One client connection: heads in, answers out, keep-alive, deadlines.
+//!
+//! A connection is one task. Everything it waits for runs inside one guard of its watch, so a passed deadline
+//! or a vanished client drops the exchange in progress, sockets included; what remains is to say a last word
+//! where nothing was said yet, and to close.
+
+use std::cell::{Cell, RefCell};
+use std::pin::pin;
+use std::rc::Rc;
+use std::time::{Duration, Instant};
+
+use ringway_io::buffer::Inbox;
+use ringway_io::net::deadline::{Tripped, Watch};
+use ringway_io::net::http1::{HeadLimits, Method, Parsed, RequestHead, Version};
+use ringway_io::net::listen::Incoming;
+use ringway_io::net::stream::Conn;
+
+use crate::accept::Door;
+use crate::dispatch::{self, Routed, Terminal};
+use crate::exchange::{self, Upload};
+use crate::limits::{HEAD_BYTES_MAX, HEADERS_MAX, LINGER_BYTES_MAX, LINGER_TIME};
+use crate::mechanism::time_series_merge;
+use crate::metrics::{BackendCells, Count};
+use crate::plan::Listener;
+use crate::respond::{self, Answer, Failure, Fault, Frame};
+use crate::shard::{Shard, View};
+
+/// Least free space a read of a head is given.
+const HEAD_READ_BYTES: usize = 2 * 1024;
+
+/// A client connection and what is known of its exchange in progress.
+pub(crate) struct Client {
+    pub(crate) conn: Conn,
+    pub(crate) inbox: Inbox,
+    pub(crate) head: RequestHead,
+    /// The bytes of `head`.
+    pub(crate) head_text: Vec<u8>,
+    pub(crate) watch: Rc<Watch>,
+    pub(crate) state: State,
+    /// It came over TLS.
+    pub(crate) tls: bool,
+}
+
+/// What the last words depend on, readable while the exchange borrows the rest.
+pub(crate) struct State {
+    /// What is being waited for.
+    pub(crate) phase: Cell<Phase>,
+    /// Who is waited for, should time run out.
+    pub(crate) blame: Cell<Fault>,
+    /// The connection may carry another request after this one.
+    pub(crate) keep: Cell<bool>,
+    /// Status of the answer as sent, for the metrics.
+    pub(crate) status: Cell<u16>,
+    /// Body bytes written to the client.
+    pub(crate) written: Cell<u64>,
+    started: Cell<Option<Instant>>,
+    /// Counters of the backend that the route led to.
+    cells: RefCell<Option<Rc<BackendCells>>>,
+}
+
+/// How far the exchange has come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Phase {
+    /// No byte of a request is here.
+    Idle,
+    /// A head has begun.
+    Head,
+    /// A request is being answered, and no byte of the answer was sent.
+    Request,
+    /// The answer has begun.
+    Answer,
+}
+
+/// Whether the connection goes on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Next {
+    Continue,
+    Close,
+}
+
+/// Serves one connection to its end.
+pub(crate) async fn connection(shard: &Rc<Shard>, door: &Rc<Door>, incoming: Incoming) {
+    let watch = Rc::new(shard.dog.watch(incoming.fd()));
+    let Some(conn) = open(shard, door, incoming, &watch).await else {
+        door.cells.failed.bump();
+        return;
+    };
+    let mut client = Client {
+        inbox: Inbox::new(&shard.buffers),
+        head: RequestHead::new(),
+        head_text: Vec::new(),
+        state: State {
+            phase: Cell::new(Phase::Idle),
+            blame: Cell::new(Fault::Client),
+            keep: Cell::new(true),
+            status: Cell::new(0),
+            written: Cell::new(0),
+            started: Cell::new(None),
+            cells: RefCell::new(None),
+        },
+        tls: conn.1,
+        conn: conn.0,
+        watch: watch.clone(),
+    };
+    let done = watch.guard(pin!(requests(shard, door, &mut client))).await;
+    if let Err(why) = done {
+        interrupted(shard, &mut client, why).await;
+    }
+}
+
+/// Shakes hands where the listener wants it.
+async fn open(
+    shard: &Shard,
+    door: &Door,
+    incoming: Incoming,
+    watch: &Watch,
+) -> Option<(Conn, bool)> {
+    let view = shard.view()?;
+    let listener = listener(&view, door)?;
+    watch.arm(listener.read_header_timeout);
+    match &listener.tls {
+        None => Some((incoming.plain(), false)),
+        Some(settings) => match watch.guard(pin!(incoming.tls(settings))).await {
+            Ok(Ok(conn)) => Some((conn, true)),
+            Ok(Err(_)) | Err(_) => None,
+        },
+    }
+}
+
+fn listener<'v>(view: &'v View, door: &Door) -> Option<&'v Listener> {
+    view.active
+        .plan
+        .listeners
+        .get(usize::from(door.listener.get().0))
+}
+
+/// Answers requests until one of them is the last.
+async fn requests(shard: &Rc<Shard>, door: &Rc<Door>, client: &mut Client) {
+    let mut first = true;
+    loop {
+        match read_head(shard, door, client, first).await {
+            Ok(true) => {}
+            Ok(false) => return,
+            Err(failure) => {
+                shard.cells.bad_requests.bump();
+                say(client, &failure, Frame::refusal()).await;
+                return;
+            }
+        }
+        first = false;
+        let started = Instant::now();
+        client.state.begin(started);
+        // The next request on an open connection sees the new plan (decisions, 30).
+        let Some(view) = shard.view() else { return };
+        let Some(listener) = listener(&view, door) else {
+            return;
+        };
+        client
+            .state
+            .keep
+            .set(client.head.keep_alive() && door.is_open() && !shard.dog.stopping());
+        let next = one(shard, &view, listener, client).await;
+        client.watch.watch_peer(false);
+        if next == Next::Close || !client.state.keep.get() {
+            linger(client).await;
+            return;
+        }
+    }
+}
+
+/// Reads up to the end of a head, and takes it; false when the client closed instead.
+async fn read_head(
+    shard: &Shard,
+    door: &Door,
+    client: &mut Client,
+    first: bool,
+) -> Result<bool, Failure> {
+    let limits = HeadLimits {
+        bytes_max: HEAD_BYTES_MAX,
+        headers_max: HEADERS_MAX,
+        ..HeadLimits::default()
+    };
+    let Some(view) = shard.view() else {
+        return Ok(false);
+    };
+    let Some(listener) = listener(&view, door) else {
+        return Ok(false);
+    };
+    let (header_limit, idle_limit) = (listener.read_header_timeout, listener.idle_timeout);
+    drop(view);
+    client.state.phase.set(Phase::Idle);
+    client.state.blame.set(Fault::Client);
+    if client.inbox.is_empty() {
+        client
+            .watch
+            .arm(if first { header_limit } else { idle_limit });
+        client.watch.set_idle(true);
+        client.inbox.release();
+        let count = client
+            .inbox
+            .fill(&mut client.conn.reader, HEAD_READ_BYTES)
+            .await;
+        client.watch.set_idle(false);
+        if !matches!(count, Ok(1..)) {
+            return Ok(false);
+        }
+    }
+    client.state.phase.set(Phase::Head);
+    client.watch.arm(header_limit);
+    loop {
+        if let Parsed::Complete(len) = client.head.parse(client.inbox.bytes(), &limits)? {
+            client.take_head(len);
+            return Ok(true);
+        }
+        let count = client
+            .inbox
+            .fill(&mut client.conn.reader, HEAD_READ_BYTES)
+            .await;
+        if !matches!(count, Ok(1..)) {
+            return Ok(false);
+        }
+    }
+}
+
+/// Answers one request.
+async fn one(shard: &Rc<Shard>, view: &Rc<View>, listener: &Listener, client: &mut Client) -> Next {
+    let bytes = client.head_text.as_slice();
+    if !listener.ping_path.is_empty() && client.head.path(bytes) == listener.ping_path.as_bytes() {
+        return pong(client).await;
+    }
+    let routed = match dispatch::route(listener, &client.head, bytes) {
+        Ok(routed) => routed,
+        Err(failure) => {
+            shard.cells.unrouted.bump();
+            return refuse(client, &failure).await;
+        }
+    };
+    *client.state.cells.borrow_mut() = Some(view.active.cells(routed.backend).clone());
+    let result = answer(shard, view, listener, client, routed).await;
+    let next = match result {
+        Ok(()) => Next::Continue,
+        Err(failure) => failed(client, &failure).await,
+    };
+    client.state.count(client.head.method());
+    next
+}
+
+async fn answer(
+    shard: &Rc<Shard>,
+    view: &Rc<View>,
+    listener: &Listener,
+    client: &mut Client,
+    routed: Routed,
+) -> Result<(), Failure> {
+    let strip = routed.strip;
+    match dispatch::resolve(view, routed.backend, &[]) {
+        Ok(Terminal::Origin(backend)) => {
+            let task = exchange::Task {
+                shard,
+                view,
+                listener,
+                backend,
+                strip,
+            };
+            exchange::route(&task, client, routed.backend).await
+        }
+        Ok(Terminal::Merge(backend)) => {
+            let task = exchange::Task {
+                shard,
+                view,
+                listener,
+                backend,
+                strip,
+            };
+            // Boxed, like everything rare: a connection's future is as large as its largest branch.
+            Box::pin(time_series_merge::run(&task, client)).await
+        }
+        Err(failure) => {
+            // The body is not waited for; the connection goes on only when it is here.
+            let unread = !Upload::begin(listener, client)?.is_done();
+            client.state.keep.set(client.state.keep.get() && !unread);
+            Err(failure)
+        }
+    }
+}
+
+async fn pong(client: &mut Client) -> Next {
+    let has_body = !matches!(
+        client.head.framing(),
+        ringway_io::net::http1::BodyFraming::None | ringway_io::net::http1::BodyFraming::Length(0)
+    );
+    client.state.keep.set(client.state.keep.get() && !has_body);
+    let allowed = matches!(client.head.method(), Method::Get | Method::Head);
+    let answer = if allowed {
+        Answer {
+            status: 200,
+            content_type: Some("text/plain"),
+            extra: &[("Cache-Control", b"no-cache")],
+            body: b"pong",
+        }
+    } else {
+        Answer {
+            status: 405,
+            content_type: None,
+            extra: &[("Allow", b"GET, HEAD")],
+            body: b"",
+        }
+    };
+    let mut out = Vec::with_capacity(256);
+    respond::local(&mut out, &answer, client.frame());
+    send(client, out).await
+}
+
+/// Answers a request that goes nowhere; its body is not read, so the connection ends.
+async fn refuse(client: &mut Client, failure: &Failure) -> Next {
+    let has_body = !matches!(
+        client.head.framing(),
+        ringway_io::net::http1::BodyFraming::None | ringway_io::net::http1::BodyFraming::Length(0)
+    );
+    client.state.keep.set(client.state.keep.get() && !has_body);
+    let mut out = Vec::with_capacity(256);
+    respond::failure(&mut out, failure, client.frame());
+    send(client, out).await
+}
+
+/// Turns a failed exchange into an answer, or into a reset where an answer had begun.
+async fn failed(client: &mut Client, failure: &Failure) -> Next {
+    if client.state.phase.get() == Phase::Answer {
+        client.conn.reset_on_close();
+        client.state.keep.set(false);
+        return Next::Close;
+    }
+    client.state.status.set(failure.status());
+    if matches!(failure, Failure::ClientGone) {
+        return Next::Close;
+    }
+    if failure.fault() == Fault::Client {
+        client.state.keep.set(false);
+    }
+    let mut out = Vec::with_capacity(256);
+    respond::failure(&mut out, failure, client.frame());
+    send(client, out).await
+}
+
+async fn send(client: &mut Client, out: Vec<u8>) -> Next {
+    client.state.phase.set(Phase::Answer);
+    match client.conn.writer.write_all(out).await.0 {
+        Ok(()) => Next::Continue,
+        Err(_) => Next::Close,
+    }
+}
+
+/// After a trip: the last word where none was said, then the end.
+async fn interrupted(shard: &Shard, client: &mut Client, why: Tripped) {
+    let failure = Failure::tripped(why, client.state.blame.get());
+    let phase = client.state.phase.get();
+    if phase == Phase::Request {
+        client.state.status.set(failure.status());
+    }
+    client.state.count(client.head.method());
+    match phase {
+        Phase::Idle => return,
+        Phase::Answer => {
+            client.conn.reset_on_close();
+            return;
+        }
+        Phase::Head | Phase::Request => {}
+    }
+    if matches!(failure, Failure::ClientGone) {
+        shard.cells.client_cancels.bump();
+        return;
+    }
+    let watch = client.watch.clone();
+    watch.reset();
+    watch.arm(LINGER_TIME);
+    let words = async {
+        say(client, &failure, Frame::refusal()).await;
+    };
+    let _ = watch.guard(pin!(words)).await;
+}
+
+/// Sends a failure and closes.
+async fn say(client: &mut Client, failure: &Failure, frame: Frame) {
+    let mut out = Vec::with_capacity(256);
+    respond::failure(&mut out, failure, frame);
+    client.state.keep.set(false);
+    if client.conn.writer.write_all(out).await.0.is_ok() {
+        linger(client).await;
+    }
+}
+
+/// Closes so that the client can still read the answer: a close with unread bytes would reset it away.
+async fn linger(client: &mut Client) {
+    client.watch.arm(LINGER_TIME);
+    client.state.phase.set(Phase::Idle);
+    if client.conn.writer.shutdown().await.is_err() {
+        return;
+    }
+    let mut seen = client.inbox.bytes().len();
+    client.inbox.consume(seen);
+    while seen < LINGER_BYTES_MAX {
+        match client
+            .inbox
+            .fill(&mut client.conn.reader, HEAD_READ_BYTES)
+            .await
+        {
+            Ok(count @ 1..) => seen += count,
+            _ => return,
+        }
+        let here = client.inbox.bytes().len();
+        client.inbox.consume(here);
+    }
+}
+
+impl Client {
+    /// Moves the head that was just parsed out of the inbox: what follows there is body, or the next request.
+    fn take_head(&mut self, len: usize) {
+        self.head_text.clear();
+        self.head_text.extend_from_slice(&self.inbox.bytes()[..len]);
+        self.inbox.consume(len);
+    }
+
+    /// What surrounds an answer of ours to the request in progress.
+    pub(crate) fn frame(&self) -> Frame {
+        Frame {
+            method: self.head.method(),
+            version: self.head.version(),
+            keep: self.state.keep.get(),
+        }
+    }
+}
+
+impl State {
+    fn begin(&self, started: Instant) {
+        self.phase.set(Phase::Request);
+        self.blame.set(Fault::Upstream);
+        self.status.set(0);
+        self.written.set(0);
+        self.started.set(Some(started));
+    }
+
+    /// How long the exchange has taken.
+    pub(crate) fn elapsed(&self) -> Duration {
+        self.started
+            .get()
+            .map(|started| started.elapsed())
+            .unwrap_or_default()
+    }
+
+    /// Counts the exchange once, under the backend its route led to.
+    fn count(&self, method: Method) {
+        if let Some(cells) = self.cells.borrow_mut().take() {
+            cells.count_frontend(
+                method,
+                self.status.get(),
+                self.elapsed(),
+                self.written.get(),
+            );
+        }
+    }
+}
+
+impl Frame {
+    /// An answer after which the connection closes, to a head that could not be read.
+    fn refusal() -> Frame {
+        Frame {
+            method: Method::Other,
+            version: Version::Http11,
+            keep: false,
+        }
+    }
+}

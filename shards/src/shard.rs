@@ -1,0 +1,282 @@
+//! One core's state and its loop.
+//!
+//! Owns everything the shard has: the current [`View`], sockets, peers, buffers, counters. Called by
+//! [`crate::spawn`] on the shard's own thread. The loop takes commands from the control core one at a time;
+//! each is quick, and none waits for a client.
+
+use std::cell::RefCell;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::Duration;
+
+use ringway_io::buffer::Buffers;
+use ringway_io::cross::Sender;
+use ringway_io::net::deadline::Watchdog;
+use ringway_io::net::listen::{Listening, listen};
+use ringway_io::task::{self, Turns};
+
+use crate::accept::{self, Door};
+use crate::limits::DEADLINE_TICK;
+use crate::link::{Command, Event, ShardEnd, ShardId};
+use crate::metrics::{BackendCells, Cells, Count};
+use crate::peers::{PeerGroup, Peers, REAP_EVERY};
+use crate::plan::{BackendId, BackendKind, ListenerId, Plan};
+use crate::snapshot::PoolTable;
+
+/// Everything one shard owns.
+pub(crate) struct Shard {
+    pub(crate) id: ShardId,
+    /// How many shards share the limits of the plan.
+    pub(crate) shards: u32,
+    pub(crate) dog: Watchdog,
+    pub(crate) buffers: Buffers,
+    pub(crate) turns: Turns,
+    pub(crate) cells: Cells,
+    pub(crate) peers: Peers,
+    view: RefCell<Option<Rc<View>>>,
+    doors: RefCell<Vec<Rc<Door>>>,
+    events: Sender<(ShardId, Event)>,
+}
+
+/// What a request sees for its whole life: one plan and one table of it.
+pub(crate) struct View {
+    pub(crate) active: Rc<Active>,
+    pub(crate) table: Arc<PoolTable>,
+}
+
+/// A plan and what this shard made for it.
+pub(crate) struct Active {
+    pub(crate) plan: Arc<Plan>,
+    origins: Vec<Option<Rc<PeerGroup>>>,
+    cells: Vec<Rc<BackendCells>>,
+    events: Sender<(ShardId, Event)>,
+    shard: ShardId,
+}
+
+impl Drop for Active {
+    fn drop(&mut self) {
+        let _ = self
+            .events
+            .send((self.shard, Event::Released(self.plan.generation)));
+    }
+}
+
+impl Active {
+    /// Connections to this origin.
+    ///
+    /// # Panics
+    /// When the backend is no origin of this plan.
+    pub(crate) fn peers(&self, id: BackendId) -> &Rc<PeerGroup> {
+        self.origins[id.index()]
+            .as_ref()
+            .expect("every origin of the plan has a group")
+    }
+
+    /// Counters of this backend.
+    pub(crate) fn cells(&self, id: BackendId) -> &Rc<BackendCells> {
+        &self.cells[id.index()]
+    }
+}
+
+/// A plan that was prepared and not committed.
+struct Prepared {
+    plan: Arc<Plan>,
+    bound: Vec<(ListenerId, Listening)>,
+}
+
+impl Shard {
+    /// What the next request is to see; `None` before the first commit.
+    pub(crate) fn view(&self) -> Option<Rc<View>> {
+        self.view.borrow().clone()
+    }
+
+    fn report(&self, event: Event) {
+        if self.events.send((self.id, event)).is_err() {
+            self.cells.events_dropped.bump();
+        }
+    }
+
+    /// Binds what `plan` listens on and this shard does not yet.
+    fn prepare(&self, plan: Arc<Plan>) -> Result<Prepared, String> {
+        let mut bound: Vec<(ListenerId, Listening)> = Vec::new();
+        for listener in &plan.listeners {
+            let open = self
+                .doors
+                .borrow()
+                .iter()
+                .any(|door| door.address == listener.address);
+            if open {
+                continue;
+            }
+            let socket = listen(listener.address).map_err(|error| {
+                format!(
+                    "listener {}: cannot listen on {}: {error}",
+                    listener.name, listener.address
+                )
+            })?;
+            bound.push((listener.id, socket));
+        }
+        Ok(Prepared { plan, bound })
+    }
+
+    /// Serves the prepared plan from the next request on.
+    fn commit(self: &Rc<Self>, prepared: Prepared, table: Arc<PoolTable>) {
+        let Prepared { plan, bound } = prepared;
+        debug_assert_eq!(
+            table.generation, plan.generation,
+            "plan and table go together"
+        );
+        let cells: Vec<Rc<BackendCells>> = plan
+            .backends
+            .iter()
+            .map(|backend| self.cells.backend(backend))
+            .collect();
+        let origins =
+            plan.backends
+                .iter()
+                .zip(&cells)
+                .map(|(backend, cells)| match &backend.kind {
+                    BackendKind::Origin(origin) => {
+                        let tools = (&self.buffers, &self.dog);
+                        Some(self.peers.group(origin, self.shards, tools, cells))
+                    }
+                    BackendKind::Alb(_) => None,
+                });
+        let active = Rc::new(Active {
+            origins: origins.collect(),
+            cells,
+            events: self.events.clone(),
+            shard: self.id,
+            plan: plan.clone(),
+        });
+        *self.view.borrow_mut() = Some(Rc::new(View { active, table }));
+        self.cells
+            .retain_backends(|name| plan.backends.iter().any(|b| *b.name == *name));
+        self.move_doors(&plan);
+        for (id, socket) in bound {
+            self.open_door(&plan, id, socket);
+        }
+    }
+
+    /// Points the doors that stay at their listener of the new plan and closes the others.
+    fn move_doors(&self, plan: &Plan) {
+        self.doors.borrow_mut().retain(|door| {
+            let listener = plan.listeners.iter().find(|l| l.address == door.address);
+            match listener {
+                Some(listener) => door.listener.set(listener.id),
+                None => door.close(),
+            }
+            listener.is_some()
+        });
+    }
+
+    fn open_door(self: &Rc<Self>, plan: &Plan, id: ListenerId, socket: Listening) {
+        let Some(listener) = plan.listeners.iter().find(|listener| listener.id == id) else {
+            return;
+        };
+        let watch = self.dog.watch_task();
+        let cells = self.cells.listener(&listener.name);
+        let door = Rc::new(Door::new(listener.address, id, watch.stopper(), cells));
+        self.doors.borrow_mut().push(door.clone());
+        let shard = self.clone();
+        task::spawn(async move { accept::run(shard, door, socket, watch).await });
+    }
+
+    /// Uses this table from the next pick on, if it is of the plan in use.
+    fn table(&self, table: Arc<PoolTable>) {
+        let mut view = self.view.borrow_mut();
+        let Some(current) = view.as_ref() else {
+            return;
+        };
+        if current.active.plan.generation == table.generation {
+            *view = Some(Rc::new(View {
+                active: current.active.clone(),
+                table,
+            }));
+        }
+    }
+
+    /// Ends: no new connections, running requests finish, all is cut after `limit`.
+    async fn drain(self: &Rc<Self>, limit: Duration) {
+        for door in self.doors.borrow_mut().drain(..) {
+            door.close();
+        }
+        self.dog.stop_idle();
+        let mut left = limit;
+        while !self.dog.is_empty() && !left.is_zero() {
+            let nap = left.min(DEADLINE_TICK);
+            task::sleep(nap).await;
+            left -= nap;
+        }
+        let cut = u32::try_from(self.dog.len()).unwrap_or(u32::MAX);
+        self.dog.stop_all();
+        // One more turn, so that what was cut drops its sockets.
+        self.turns.yield_now().await;
+        self.report(Event::Drained(cut));
+    }
+}
+
+/// Runs one shard until it is drained or the control core is gone.
+pub(crate) async fn run(end: ShardEnd, shards: u32) {
+    let ShardEnd {
+        id,
+        mut commands,
+        events,
+    } = end;
+    let shard = Rc::new(Shard {
+        id,
+        shards,
+        dog: Watchdog::new(DEADLINE_TICK),
+        buffers: Buffers::default(),
+        turns: Turns::new(),
+        cells: Cells::default(),
+        peers: Peers::default(),
+        view: RefCell::new(None),
+        doors: RefCell::default(),
+        events,
+    });
+    let dog = shard.dog.clone();
+    task::spawn(async move { dog.run().await });
+    let reaper = shard.clone();
+    task::spawn(async move {
+        loop {
+            task::sleep(REAP_EVERY).await;
+            reaper.peers.reap();
+        }
+    });
+    let mut prepared: Option<Prepared> = None;
+    while let Some(command) = commands.recv().await {
+        match command {
+            Command::Prepare(plan) => {
+                let generation = plan.generation;
+                let result = shard.prepare(plan);
+                let answer = result.map(|ready| {
+                    let bound = ready
+                        .bound
+                        .iter()
+                        .map(|(id, socket)| (*id, socket.address()))
+                        .collect();
+                    prepared = Some(ready);
+                    bound
+                });
+                shard.report(Event::Prepared(generation, answer));
+            }
+            Command::Commit(table) => {
+                let generation = table.generation;
+                if let Some(ready) = prepared.take_if(|p| p.plan.generation == generation) {
+                    shard.commit(ready, table);
+                    shard.report(Event::Committed(generation));
+                }
+            }
+            Command::Abort => prepared = None,
+            Command::Table(table) => shard.table(table),
+            Command::Scrape(token) => {
+                shard.report(Event::Metrics(token, Box::new(shard.cells.copy())));
+            }
+            Command::Drain(limit) => {
+                shard.drain(limit).await;
+                return;
+            }
+        }
+    }
+}
