@@ -60,6 +60,7 @@ fn shard(requests: u64) -> Box<ShardMetrics> {
             dial_failures: 0,
             reused: 4,
             retries: 0,
+            failovers: 3,
             idle: 1,
             open: 2,
         }],
@@ -127,6 +128,7 @@ fn rows_are_added_up_over_the_shards() {
         "ringway_alb_partial_responses_total{backend_name=\"lb\",mechanism=\"tsm\"} 4".into(),
         "ringway_member_selected_total{backend_name=\"a\"} 12".into(),
         "ringway_member_open_connections{backend_name=\"a\"} 4".into(),
+        "ringway_member_failovers_total{backend_name=\"a\"} 6".into(),
         "ringway_shard_panics_total 2".into(),
         "ringway_shard_accepted_connections_total{shard=\"1\",listener=\"default\"} 3".into(),
     ] {
