@@ -1,6 +1,7 @@
 //! Control core of the appliance.
 
 pub mod admin;
+pub mod boot;
 pub mod cli;
 pub mod compile;
 pub mod config;

@@ -113,6 +113,7 @@ pub struct Core {
     drain: Option<Drain>,
     ended: Option<Ended>,
     started: SystemTime,
+    serving: Option<oneshot::Sender<()>>,
 }
 
 struct Scrape {
@@ -178,6 +179,7 @@ impl Core {
             drain: None,
             ended: None,
             started: now,
+            serving: None,
         };
         let inputs = Inputs {
             shards,
@@ -187,6 +189,11 @@ impl Core {
             calls: calls_in,
         };
         (core, inputs)
+    }
+
+    /// Rings when the first configuration is in force.
+    pub fn tell_when_serving(&mut self, bell: oneshot::Sender<()>) {
+        self.serving = Some(bell);
     }
 
     /// Serves `first` and goes on until the process is to end. The log comes back to be finished.

@@ -205,6 +205,11 @@ fn member(row: &MemberRow, families: &mut Families) {
             "Requests sent again because a reused connection had died",
             row.retries,
         ),
+        (
+            "ringway_member_failovers_total",
+            "Requests that came here because another member could not be reached",
+            row.failovers,
+        ),
     ] {
         families.counter(name, help, &labels, count as f64);
     }

@@ -279,6 +279,9 @@ impl Core {
         told(&plan, &settings, bound, &admin, &trigger);
         self.settings = Some(settings);
         self.schedule_look(now);
+        if let Some(bell) = self.serving.take() {
+            let _ = bell.send(());
+        }
         if let Trigger::Call(reply) = trigger {
             let _ = reply.send(Ok(()));
         }
