@@ -1,0 +1,259 @@
+//! Metrics of the data plane, added up over the shards.
+
+use ringway_shards::link::ShardId;
+use ringway_shards::metrics::{
+    DURATION_BUCKETS_S, FanoutRow, FrontendRow, ListenerMetrics, MemberRow, ShardMetrics,
+    UpstreamRow,
+};
+
+use super::{Counts, Families};
+
+/// Puts all of them into `families`.
+pub(super) fn collect(shards: &[(ShardId, Box<ShardMetrics>)], families: &mut Families) {
+    connections(&[], families, &ListenerMetrics::default());
+    for (id, shard) in shards {
+        let name = id.0.to_string();
+        for row in &shard.listeners {
+            connections(&[("shard", &name), ("listener", &row.name)], families, row);
+        }
+        shard.frontend.iter().for_each(|row| frontend(row, families));
+        shard.upstream.iter().for_each(|row| upstream(row, families));
+        shard.fanout.iter().for_each(|row| fanout(row, families));
+        shard.members.iter().for_each(|row| member(row, families));
+        for (counter, value) in &shard.counters {
+            plain(counter, *value, families);
+        }
+    }
+}
+
+/// Without labels the row only makes sure that the sums are there before the first connection.
+fn connections(labels: super::Labels<'_>, families: &mut Families, row: &ListenerMetrics) {
+    families.gauge(
+        "trickster_proxy_active_connections",
+        "Client connections open now",
+        &[],
+        row.active as f64,
+    );
+    for (name, help, count) in [
+        (
+            "trickster_proxy_requested_connections_total",
+            "Client connections that came in",
+            row.accepted + row.refused,
+        ),
+        (
+            "trickster_proxy_accepted_connections_total",
+            "Client connections accepted",
+            row.accepted,
+        ),
+        (
+            "trickster_proxy_closed_connections_total",
+            "Client connections closed",
+            row.closed,
+        ),
+        (
+            "trickster_proxy_failed_connections_total",
+            "Accepts, handshakes and heads that failed, and connections over the limit",
+            row.failed + row.refused,
+        ),
+    ] {
+        families.counter(name, help, &[], count as f64);
+    }
+    if labels.is_empty() {
+        return;
+    }
+    families.counter(
+        "ringway_shard_accepted_connections_total",
+        "Client connections accepted, by shard and listener",
+        labels,
+        row.accepted as f64,
+    );
+    families.gauge(
+        "ringway_shard_active_connections",
+        "Client connections open now, by shard and listener",
+        labels,
+        row.active as f64,
+    );
+}
+
+fn frontend(row: &FrontendRow, families: &mut Families) {
+    let labels = [
+        ("backend_name", &*row.backend),
+        ("provider", row.provider),
+        ("method", row.method),
+        ("path", row.path),
+        ("http_status", row.status_class),
+    ];
+    families.counter(
+        "trickster_frontend_requests_total",
+        "Requests of clients",
+        &labels,
+        row.requests as f64,
+    );
+    families.counter(
+        "trickster_frontend_written_byte_total",
+        "Body bytes written to clients",
+        &labels,
+        row.written_bytes as f64,
+    );
+    families.histogram(
+        "trickster_frontend_requests_duration_seconds",
+        "Time from a request's head to the end of its answer",
+        &labels,
+        &Counts {
+            bounds: &DURATION_BUCKETS_S,
+            buckets: &row.duration_buckets,
+            sum: row.duration_sum_s,
+        },
+    );
+}
+
+fn upstream(row: &UpstreamRow, families: &mut Families) {
+    let status = match row.status {
+        0 => String::new(),
+        status => status.to_string(),
+    };
+    let labels = [
+        ("backend_name", &*row.backend),
+        ("provider", row.provider),
+        ("method", row.method),
+        ("cache_status", row.cache_status),
+        ("http_status", &status),
+        ("path", row.path),
+    ];
+    families.counter(
+        "trickster_proxy_requests_total",
+        "Requests sent to origins",
+        &labels,
+        row.requests as f64,
+    );
+    families.histogram(
+        "trickster_proxy_request_duration_seconds",
+        "Time from a request to an origin to the end of its answer",
+        &labels,
+        &Counts {
+            bounds: &DURATION_BUCKETS_S,
+            buckets: &row.duration_buckets,
+            sum: row.duration_sum_s,
+        },
+    );
+}
+
+fn fanout(row: &FanoutRow, families: &mut Families) {
+    let count = row.count as f64;
+    let (mechanism, variant) = (("mechanism", row.mechanism), ("variant", row.variant));
+    let alb = ("backend_name", &*row.alb);
+    match row.kind {
+        "attempts" => families.counter(
+            "trickster_alb_fanout_attempts_total",
+            "Fan-outs",
+            &[mechanism, variant],
+            count,
+        ),
+        "failures" => families.counter(
+            "trickster_alb_fanout_failures_total",
+            "Members that gave a fan-out nothing",
+            &[mechanism, variant, ("reason", row.label)],
+            count,
+        ),
+        "replica_events" => families.counter(
+            "trickster_alb_tsm_replica_events_total",
+            "What happened between the replicas of a group",
+            &[("event", row.label), variant],
+            count,
+        ),
+        "plans" => families.counter(
+            "ringway_alb_plans_total",
+            "Merged queries by the strategy chosen",
+            &[alb, mechanism, ("plan", row.label)],
+            count,
+        ),
+        "partial" => families.counter(
+            "ringway_alb_partial_responses_total",
+            "Merged answers that miss a member",
+            &[alb, mechanism],
+            count,
+        ),
+        other => debug_assert!(false, "a fan-out row of unknown kind {other}"),
+    }
+}
+
+fn member(row: &MemberRow, families: &mut Families) {
+    let labels = [("backend_name", &*row.backend)];
+    for (name, help, count) in [
+        (
+            "ringway_member_selected_total",
+            "Requests sent to an origin by an ALB or a route",
+            row.selected,
+        ),
+        (
+            "ringway_member_dials_total",
+            "Connections dialled to an origin",
+            row.dialled,
+        ),
+        (
+            "ringway_member_dial_failures_total",
+            "Connections to an origin that could not be made",
+            row.dial_failures,
+        ),
+        (
+            "ringway_member_reused_connections_total",
+            "Requests sent on a connection used before",
+            row.reused,
+        ),
+        (
+            "ringway_member_retries_total",
+            "Requests sent again because a reused connection had died",
+            row.retries,
+        ),
+        (
+            "ringway_member_failovers_total",
+            "Requests that came here because another member could not be reached",
+            row.failovers,
+        ),
+    ] {
+        families.counter(name, help, &labels, count as f64);
+    }
+    families.gauge(
+        "ringway_member_idle_connections",
+        "Idle connections to an origin",
+        &labels,
+        row.idle as f64,
+    );
+    families.gauge(
+        "ringway_member_open_connections",
+        "Open connections to an origin",
+        &labels,
+        row.open as f64,
+    );
+}
+
+/// Plain counters have their names from the shard; one without a row here is a row forgotten.
+fn plain(counter: &str, value: u64, families: &mut Families) {
+    let (name, help) = match counter {
+        "shard_panics_total" => (
+            "ringway_shard_panics_total",
+            "Connections ended by a panic that was caught",
+        ),
+        "shard_bad_requests_total" => (
+            "ringway_shard_bad_requests_total",
+            "Requests refused because they are not HTTP as it should be",
+        ),
+        "shard_unrouted_requests_total" => (
+            "ringway_shard_unrouted_requests_total",
+            "Requests no backend is configured for",
+        ),
+        "shard_events_dropped_total" => (
+            "ringway_shard_events_dropped_total",
+            "Reports to the control core dropped because its queue was full",
+        ),
+        "shard_client_cancels_total" => (
+            "ringway_shard_client_cancels_total",
+            "Requests whose client went away before the answer",
+        ),
+        other => {
+            debug_assert!(false, "a shard counter without a name here: {other}");
+            return;
+        }
+    };
+    families.counter(name, help, &[], value as f64);
+}

@@ -1,0 +1,11 @@
+//! The control core: one thread that owns every fact that changes while the process runs.
+//!
+//! `run` gathers events and performs actions, `state` decides, `publish` makes the tables, `reload` brings a new
+//! configuration in. Shards hold replicas and never decide.
+
+#[cfg(test)]
+pub(crate) mod fixture;
+pub mod publish;
+pub mod reload;
+pub mod run;
+pub mod state;

@@ -1,0 +1,186 @@
+//! State to pool table: who is live, and whose turn it is.
+//!
+//! Pure. Called by `control::state` for each table it publishes. Promises what decisions 7 and 8 say: a
+//! nested ALB is available iff a member below it is live, and each rotation gives every live member exactly
+//! its weight, evenly spread. Bounds the rotation of a pool by [`TURNS_MAX`].
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use ringway_shards::plan::{Backend, BackendId, BackendKind, Plan, PoolMember, PoolPlan};
+use ringway_shards::snapshot::{BackendState, Health, Member, Pool, PoolTable, ReplicaGroup};
+use ringway_shards::tally::Tally;
+
+/// Most turns of one rotation, 4 bytes each. A subset of a pool never needs more turns than all of it: its
+/// weights sum up to less, and their common divisor is not smaller. So the compiler's check of the whole pool
+/// by [`rotation_length`] holds for every table.
+pub const TURNS_MAX: u64 = 65_536;
+const _: () = assert!(TURNS_MAX <= u32::MAX as u64);
+
+/// What is known of each origin, as the table needs it.
+pub struct Facts<'a> {
+    /// Health of each backend by id; what it says of virtual ones is not looked at.
+    pub health: &'a [Health],
+    /// Addresses of each backend by id.
+    pub addresses: &'a [Arc<[SocketAddr]>],
+    /// Rotation of each pool by id.
+    pub tallies: &'a [Arc<Tally>],
+}
+
+/// The table of `plan` under `facts`.
+pub fn pool_table(plan: &Plan, facts: &Facts<'_>, version: u64) -> PoolTable {
+    assert_eq!(facts.health.len(), plan.backends.len());
+    assert_eq!(facts.addresses.len(), plan.backends.len());
+    assert_eq!(facts.tallies.len(), plan.pools.len());
+    let health = effective_health(plan, facts.health);
+    let pools = plan
+        .pools
+        .iter()
+        .zip(facts.tallies)
+        .map(|(pool, tally)| published_pool(plan, pool, &health, tally.clone()))
+        .collect();
+    let backends = health
+        .iter()
+        .zip(facts.addresses)
+        .map(|(health, addresses)| BackendState {
+            health: *health,
+            addresses: addresses.clone(),
+        })
+        .collect();
+    PoolTable {
+        generation: plan.generation,
+        version,
+        backends,
+        pools,
+    }
+}
+
+/// Turns of a whole rotation over these weights: their sum by their greatest common divisor.
+pub fn rotation_length(weights: impl Iterator<Item = u32> + Clone) -> u64 {
+    let divisor = weights.clone().fold(0, common_divisor);
+    match divisor {
+        0 => 0,
+        divisor => weights.map(u64::from).sum::<u64>() / u64::from(divisor),
+    }
+}
+
+/// Health of every backend, virtual ones by what is live below them.
+pub fn effective_health(plan: &Plan, recorded: &[Health]) -> Vec<Health> {
+    let mut known = vec![None; plan.backends.len()];
+    for backend in &plan.backends {
+        settle(plan, recorded, &mut known, backend.id);
+    }
+    known
+        .into_iter()
+        .map(|health| health.unwrap_or(Health::Unknown))
+        .collect()
+}
+
+/// Depth is bounded by the nesting the compiler admits, which has no loops; one would read as unavailable.
+fn settle(
+    plan: &Plan,
+    recorded: &[Health],
+    known: &mut [Option<Health>],
+    id: BackendId,
+) -> Health {
+    if let Some(health) = known[id.index()] {
+        return health;
+    }
+    let health = match &plan.backend(id).kind {
+        BackendKind::Origin(_) => recorded[id.index()],
+        BackendKind::Alb(alb) => {
+            known[id.index()] = Some(Health::Unavailable);
+            let pool = &plan.pools[alb.pool.0 as usize];
+            let mut live = false;
+            for member in &pool.members {
+                let health = settle(plan, recorded, known, member.backend);
+                live |= health.value() >= pool.healthy_floor;
+            }
+            match live {
+                true => Health::Available,
+                false => Health::Unavailable,
+            }
+        }
+    };
+    known[id.index()] = Some(health);
+    health
+}
+
+fn published_pool(plan: &Plan, pool: &PoolPlan, health: &[Health], tally: Arc<Tally>) -> Pool {
+    let mut groups: Vec<ReplicaGroup> = Vec::new();
+    let mut live = Vec::new();
+    let mut weights = Vec::new();
+    for &PoolMember { backend, weight } in &pool.members {
+        let member = plan.backend(backend);
+        let group = group_index(&mut groups, member);
+        if health[backend.index()].value() >= pool.healthy_floor {
+            live.push(Member {
+                backend: member.clone(),
+                group,
+            });
+            weights.push(weight);
+        }
+    }
+    Pool {
+        live,
+        turns: turns(&weights),
+        groups,
+        tally,
+    }
+}
+
+fn group_index(groups: &mut Vec<ReplicaGroup>, member: &Backend) -> u32 {
+    let name = &member.replica_group;
+    let found = groups.iter().position(|group| group.name == *name);
+    let index = found.unwrap_or_else(|| {
+        groups.push(ReplicaGroup { name: name.clone() });
+        groups.len() - 1
+    });
+    u32::try_from(index).expect("a pool has fewer than 2^32 members")
+}
+
+/// One rotation by smooth weighted round robin: at each turn every member gains its weight in credit, and the
+/// one with the most credit (the first of equals) takes the turn and pays the sum of all weights. Over one
+/// rotation each pays as often as its weight says, and heavy members never burst more than they must. Takes
+/// members times turns steps: with 1,000 members and the longest rotation some 65 million additions.
+fn turns(weights: &[u32]) -> Box<[u32]> {
+    let divisor = weights.iter().copied().fold(0, common_divisor);
+    if divisor == 0 {
+        return Box::default();
+    }
+    let length = rotation_length(weights.iter().copied());
+    debug_assert!(length <= TURNS_MAX, "the compiler bounds rotations");
+    // Should a longer one get here all the same, each weight shrinks alike, to at least 1.
+    let shrink = length.div_ceil(TURNS_MAX).max(1);
+    let gains: Vec<i64> = weights
+        .iter()
+        .map(|weight| i64::from(weight / divisor) / i64::try_from(shrink).unwrap_or(i64::MAX))
+        .map(|gain| gain.max(1))
+        .collect();
+    let total: i64 = gains.iter().sum();
+    let mut credit = vec![0i64; gains.len()];
+    (0..total)
+        .map(|_| {
+            let mut first = 0;
+            for (index, gain) in gains.iter().enumerate() {
+                credit[index] += gain;
+                if credit[index] > credit[first] {
+                    first = index;
+                }
+            }
+            credit[first] -= total;
+            u32::try_from(first).expect("a pool has fewer than 2^32 members")
+        })
+        .collect()
+}
+
+fn common_divisor(a: u32, b: u32) -> u32 {
+    let (mut a, mut b) = (a, b);
+    while b != 0 {
+        (a, b) = (b, a % b);
+    }
+    a
+}
+
+#[cfg(test)]
+mod tests;

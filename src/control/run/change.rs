@@ -1,0 +1,416 @@
+//! The way of a configuration into force: read, prepare everywhere, commit everywhere, or nowhere.
+//!
+//! The first start is the same way. Nothing that serves is touched before every shard, every admin listener
+//! and the log file are ready for the new configuration.
+
+use std::collections::BTreeSet;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::{Duration, Instant, SystemTime};
+
+use ringway_shards::link::Command;
+use ringway_shards::plan::{Generation, ListenerId, Plan};
+use socket2::{Domain, Socket, Type};
+use tokio::sync::oneshot;
+
+use super::{Core, Ended, hosts_of, shown};
+use crate::admin::server;
+use crate::compile::{Compiled, ControlSettings};
+use crate::control::reload::{Preparation, Refusal, Verdict};
+use crate::control::state::{Event, Probed};
+use crate::health::{Thresholds, schedule};
+use crate::log;
+
+/// What asked for a configuration to be read.
+pub(super) enum Trigger {
+    Start,
+    Signal,
+    Interval,
+    Call(oneshot::Sender<Result<(), Refusal>>),
+}
+
+impl Trigger {
+    fn name(&self) -> &'static str {
+        match self {
+            Trigger::Start => "start",
+            Trigger::Signal => "signal",
+            Trigger::Interval => "auto_reload_interval",
+            Trigger::Call(_) => "reload endpoint",
+        }
+    }
+}
+
+/// A configuration on its way.
+pub(super) struct Change {
+    pub(super) preparation: Preparation,
+    plan: Arc<Plan>,
+    settings: Arc<ControlSettings>,
+    servers: server::Prepared,
+    sink: Option<log::Prepared>,
+    trigger: Trigger,
+    /// Hold ports that were chosen for the shards until the shards hold them themselves.
+    _reserved: Vec<Socket>,
+}
+
+impl Core {
+    /// The first configuration.
+    pub(super) fn start(&mut self, first: Compiled) {
+        let now = Instant::now();
+        self.gate.pass(now);
+        if let Err(refused) = self.begin(first, Trigger::Start, now) {
+            let (trigger, refusal) = *refused;
+            self.refuse(trigger, refusal, Duration::ZERO);
+        }
+    }
+
+    /// The reload endpoint was called.
+    pub(super) fn reload_by_call(&mut self, reply: oneshot::Sender<Result<(), Refusal>>) {
+        let now = Instant::now();
+        let limit = self.rate_limit();
+        let refusal = match (&self.drain, &self.change) {
+            (Some(_), _) => Some(Refusal::Stopping),
+            (None, Some(_)) => Some(Refusal::Busy),
+            (None, None) => self
+                .gate
+                .closed_until(limit, now)
+                .map(|_| Refusal::RateLimited(limit)),
+        };
+        match refusal {
+            Some(refusal) => {
+                let _ = reply.send(Err(refusal));
+            }
+            None => self.read_again(Trigger::Call(reply), now),
+        }
+    }
+
+    /// Starts what a signal or the interval asked for, when nothing stands in the way.
+    pub(super) fn reload_when_due(&mut self, now: Instant) {
+        if self.change.is_some() || self.drain.is_some() || self.settings.is_none() {
+            return;
+        }
+        if self.reload_due.is_some_and(|due| due <= now) {
+            // A signal is never lost: it waits until the next attempt may be made.
+            self.reload_due = self.gate.closed_until(self.rate_limit(), now);
+            if self.reload_due.is_none() {
+                self.read_again(Trigger::Signal, now);
+            }
+        } else if self.look_due.is_some_and(|due| due <= now) {
+            self.schedule_look(now);
+            self.read_again(Trigger::Interval, now);
+        }
+    }
+
+    fn rate_limit(&self) -> Duration {
+        let settings = self.settings.as_ref();
+        settings.map_or(Duration::ZERO, |settings| settings.reload.rate_limit)
+    }
+
+    fn schedule_look(&mut self, now: Instant) {
+        let settings = self.settings.as_ref();
+        let interval = settings.and_then(|settings| settings.reload.auto_interval);
+        self.look_due = interval.map(|interval| now + interval);
+    }
+
+    fn read_again(&mut self, trigger: Trigger, now: Instant) {
+        let generation = Generation(self.generation.0 + 1);
+        let is_look = matches!(trigger, Trigger::Interval);
+        if !is_look {
+            self.gate.pass(now);
+        }
+        match (self.loader)(generation) {
+            Ok(compiled) => {
+                let known = self.settings.as_ref().map(|settings| settings.fingerprint);
+                if is_look && known == Some(compiled.control.fingerprint) {
+                    return;
+                }
+                self.last_problems.clear();
+                if let Err(refused) = self.begin(compiled, trigger, now) {
+                    let (trigger, refusal) = *refused;
+                    self.refuse(trigger, refusal, now.elapsed());
+                }
+            }
+            Err(problems) => {
+                let problems: Vec<String> = problems.iter().map(ToString::to_string).collect();
+                // The interval finds the same mistakes each time: they are told once.
+                if is_look && problems == self.last_problems {
+                    return;
+                }
+                for problem in &problems {
+                    tracing::error!(problem = %problem, "configuration problem");
+                }
+                self.last_problems.clone_from(&problems);
+                self.refuse(trigger, Refusal::Invalid(problems), now.elapsed());
+            }
+        }
+    }
+
+    /// Asks everybody to prepare.
+    fn begin(
+        &mut self,
+        compiled: Compiled,
+        trigger: Trigger,
+        now: Instant,
+    ) -> Result<(), Box<(Trigger, Refusal)>> {
+        let Compiled {
+            mut plan,
+            control: settings,
+        } = compiled;
+        self.generation = plan.generation;
+        let servers = match self.servers.prepare(&settings.admin) {
+            Ok(servers) => servers,
+            Err(refusal) => return Err(Box::new((trigger, refusal))),
+        };
+        let opened = match &self.log {
+            Some(_) => log::prepare(settings.log.file.as_deref()).map(Some),
+            None => Ok(None),
+        };
+        let sink = match opened {
+            Ok(sink) => sink,
+            Err(error) => return Err(Box::new((trigger, Refusal::Log(error.to_string())))),
+        };
+        let reserved = match self.choose_ports(&mut plan) {
+            Ok(reserved) => reserved,
+            Err(refusal) => return Err(Box::new((trigger, refusal))),
+        };
+        let plan = Arc::new(plan);
+        let hosts = hosts_of(&plan, &settings.health_checks);
+        let known = self.book.borrow().clone();
+        let unknown: BTreeSet<Box<str>> = hosts
+            .iter()
+            .filter(|host| !known.contains_key(*host))
+            .cloned()
+            .collect();
+        self.wanted.send_modify(|wanted| {
+            wanted.extend(hosts);
+            wanted.sort_unstable();
+            wanted.dedup();
+        });
+        self.outbox.to_all(|| Command::Prepare(plan.clone()));
+        self.change = Some(Change {
+            preparation: Preparation::new(plan.generation, self.outbox.shards(), unknown, now),
+            plan,
+            settings: Arc::new(settings),
+            servers,
+            sink,
+            trigger,
+            _reserved: reserved,
+        });
+        Ok(())
+    }
+
+    /// Looks whether the change on its way is ready, refused, or late.
+    pub(super) fn advance_change(&mut self, now: Instant) {
+        let Some(change) = &self.change else { return };
+        match change.preparation.verdict(now) {
+            Verdict::Waiting => {}
+            Verdict::Ready(bound) => {
+                if let Some(change) = self.change.take() {
+                    self.commit(change, &bound, now);
+                }
+            }
+            Verdict::Refused(refusal) => self.refuse_change(refusal),
+        }
+    }
+
+    /// Drops the change on its way, if there is one, on every shard.
+    pub(super) fn refuse_change(&mut self, refusal: Refusal) {
+        let Some(change) = self.change.take() else {
+            return;
+        };
+        self.outbox.to_all(|| Command::Abort);
+        // Only what the configuration in force needs is resolved on.
+        let hosts = match (self.state.plan(), &self.settings) {
+            (Some(plan), Some(settings)) => hosts_of(plan, &settings.health_checks),
+            _ => Vec::new(),
+        };
+        self.wanted.send_replace(hosts);
+        let took = change.preparation.started().elapsed();
+        self.refuse(change.trigger, refusal, took);
+    }
+
+    fn refuse(&mut self, trigger: Trigger, refusal: Refusal, took: Duration) {
+        self.tally.count(false, took, SystemTime::now());
+        tracing::error!(
+            trigger = trigger.name(),
+            reason = %refusal,
+            "configuration refused, the one before stays in force"
+        );
+        match trigger {
+            Trigger::Start => self.end(Ended::Refused(refusal)),
+            Trigger::Call(reply) => {
+                let _ = reply.send(Err(refusal));
+            }
+            Trigger::Signal | Trigger::Interval => {}
+        }
+    }
+
+    fn commit(&mut self, change: Change, bound: &[(ListenerId, SocketAddr)], now: Instant) {
+        let Change {
+            preparation,
+            plan,
+            settings,
+            servers,
+            sink,
+            trigger,
+            ..
+        } = change;
+        if let (Some(log), Some(sink)) = (&self.log, sink) {
+            log.go_on(sink, log::Verbosity::from(settings.log.level));
+        }
+        if let Some(before) = &self.settings
+            && (before.shards.cpus != settings.shards.cpus
+                || before.shards.driver != settings.shards.driver)
+        {
+            tracing::warn!("a change of the shards section takes effect at the next start");
+        }
+        let hosts = hosts_of(&plan, &settings.health_checks);
+        self.book.send_modify(|book| {
+            Arc::make_mut(book).retain(|host, _| hosts.contains(host));
+        });
+        self.wanted.send_replace(hosts);
+        for listener in &plan.listeners {
+            self.ports
+                .insert(port_key(listener), listener.address.port());
+        }
+        self.probe_anew(&plan, &settings);
+        let admin = self.servers.commit(servers);
+        let took = preparation.started().elapsed();
+        self.tally.count(true, took, SystemTime::now());
+        told(&plan, &settings, bound, &admin, &trigger);
+        self.settings = Some(settings);
+        self.schedule_look(now);
+        if let Some(bell) = self.serving.take() {
+            let _ = bell.send(());
+        }
+        if let Trigger::Call(reply) = trigger {
+            let _ = reply.send(Ok(()));
+        }
+    }
+
+    /// Replaces all probers and lets the state adopt the plan.
+    fn probe_anew(&mut self, plan: &Arc<Plan>, settings: &ControlSettings) {
+        self.probers.clear();
+        self.probe_counts
+            .retain(|name, _| plan.backends.iter().any(|backend| backend.name == *name));
+        let mut probes = std::collections::BTreeMap::new();
+        for check in &settings.health_checks {
+            let Some(interval) = check.interval else {
+                continue;
+            };
+            let id = self.next_probe_id();
+            let thresholds = Thresholds {
+                failure: check.failure_threshold,
+                recovery: check.recovery_threshold,
+            };
+            let name = check.backend_name.clone();
+            probes.insert(
+                name.clone(),
+                Probed {
+                    probe: id,
+                    thresholds,
+                },
+            );
+            let prober = schedule::spawn(
+                check.clone(),
+                interval,
+                id,
+                self.book.subscribe(),
+                self.reports.clone(),
+            );
+            self.probers.insert(name, prober);
+        }
+        self.apply(Event::Adopted {
+            plan: plan.clone(),
+            probes,
+            at: SystemTime::now(),
+        });
+    }
+
+    /// Gives listeners with port 0 one port for all shards: each shard binds its own socket, and the kernel
+    /// would give each another port. A listener keeps its port over reloads.
+    fn choose_ports(&self, plan: &mut Plan) -> Result<Vec<Socket>, Refusal> {
+        let mut reserved = Vec::new();
+        for listener in &mut plan.listeners {
+            if listener.address.port() != 0 {
+                continue;
+            }
+            let port = match self.ports.get(&port_key(listener)) {
+                Some(port) => *port,
+                None => {
+                    let socket = reserve(listener.address).map_err(|error| {
+                        Refusal::NotPrepared(vec![format!(
+                            "listener {}: cannot reserve a port on {}: {error}",
+                            listener.name, listener.address
+                        )])
+                    })?;
+                    let port = socket.local_addr().ok().and_then(|a| a.as_socket());
+                    reserved.push(socket);
+                    port.map_or(0, |address| address.port())
+                }
+            };
+            listener.address.set_port(port);
+        }
+        Ok(reserved)
+    }
+}
+
+/// A bound socket that does not listen: it holds the port and gets no connections.
+fn reserve(address: SocketAddr) -> std::io::Result<Socket> {
+    let socket = Socket::new(Domain::for_address(address), Type::STREAM, None)?;
+    socket.set_reuse_address(true)?;
+    socket.set_reuse_port(true)?;
+    socket.bind(&address.into())?;
+    Ok(socket)
+}
+
+/// A listener may have a plain and a TLS side of one name.
+fn port_key(listener: &ringway_shards::plan::Listener) -> String {
+    let side = if listener.tls.is_some() { "tls" } else { "" };
+    format!("{}/{side}", listener.name)
+}
+
+fn told(
+    plan: &Plan,
+    settings: &ControlSettings,
+    bound: &[(ListenerId, SocketAddr)],
+    admin: &[(&'static str, SocketAddr)],
+    trigger: &Trigger,
+) {
+    for warning in &settings.warnings {
+        tracing::warn!(problem = %warning, "configuration warning");
+    }
+    for floor in &settings.floors {
+        if floor.was_reset() {
+            tracing::warn!(
+                alb = %floor.alb_name,
+                unprobed = %floor.unprobed.join(", "),
+                "healthy_floor reset to 0: these members are not probed and would never be available"
+            );
+        }
+        if floor.admits_failing() {
+            tracing::warn!(
+                alb = %floor.alb_name,
+                "healthy_floor below 0 sends requests to members whose probes fail"
+            );
+        }
+    }
+    for listener in &plan.listeners {
+        let is_new = bound.iter().any(|(id, _)| *id == listener.id);
+        tracing::info!(
+            listener = %listener.name,
+            address = %shown(&listener.address),
+            tls = listener.tls.is_some(),
+            new = is_new,
+            "listening"
+        );
+    }
+    for (name, address) in admin {
+        tracing::info!(listener = name, address = %shown(address), "listening for admin");
+    }
+    tracing::info!(
+        trigger = trigger.name(),
+        generation = plan.generation.0,
+        backends = plan.backends.len(),
+        "configuration in force"
+    );
+}

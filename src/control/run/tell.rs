@@ -1,0 +1,52 @@
+//! The log lines of the control core: transitions, once each.
+
+use crate::control::state::Notice;
+use ringway_shards::snapshot::Health;
+
+/// Tells the operator.
+pub(super) fn notice(notice: &Notice) {
+    match notice {
+        Notice::Health {
+            backend,
+            flip,
+            detail,
+        } => match flip.to {
+            Health::Available | Health::Unknown => tracing::info!(
+                backend = %backend,
+                from = flip.from.value(),
+                to = flip.to.value(),
+                threshold = flip.threshold,
+                "backend is available"
+            ),
+            Health::Unavailable => tracing::warn!(
+                backend = %backend,
+                from = flip.from.value(),
+                to = flip.to.value(),
+                threshold = flip.threshold,
+                detail = %detail,
+                "backend is unavailable"
+            ),
+        },
+        Notice::PoolEmpty(alb) => {
+            tracing::error!(alb = %alb, "no member is live: requests get 502");
+        }
+        Notice::PoolServes(alb) => tracing::info!(alb = %alb, "a member is live again"),
+        Notice::Addresses { host, addresses } => {
+            tracing::info!(host = %host, addresses = ?addresses, "host resolved");
+        }
+        Notice::Unresolved {
+            host,
+            error,
+            keeps_last: true,
+        } => tracing::warn!(host = %host, error = %error, "host not resolved, last addresses stay"),
+        Notice::Unresolved {
+            host,
+            error,
+            keeps_last: false,
+        } => tracing::error!(
+            host = %host,
+            error = %error,
+            "host not resolved: its backends get no requests through and answer 502"
+        ),
+    }
+}

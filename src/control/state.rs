@@ -1,0 +1,390 @@
+//! Every changing fact, and what follows from a change: `(&mut State, Event) -> Vec<Action>`.
+//!
+//! Owns the served plan, the health of each backend, the addresses of each host and the rotation of each
+//! pool. No I/O and no clock: times are part of events. `control::run` gathers the events and performs the
+//! actions; the health page and the metrics read the same state. Promises: one change makes at most one new
+//! table, and what did not change makes none.
+
+use std::collections::BTreeMap;
+use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
+use std::time::SystemTime;
+
+use ringway_shards::plan::{Alb, Backend, BackendKind, Plan};
+use ringway_shards::snapshot::{Health, PoolTable};
+use ringway_shards::tally::Tally;
+
+use super::publish::{self, Facts};
+use crate::health::{Flip, Outcome, Record, Thresholds};
+
+/// Tells probe tasks apart; a result of a task that was replaced is not counted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ProbeId(pub u64);
+
+/// Who probes a backend, and how its results count.
+#[derive(Clone, Copy, Debug)]
+pub struct Probed {
+    /// The task whose results count.
+    pub probe: ProbeId,
+    /// How they count.
+    pub thresholds: Thresholds,
+}
+
+/// What happened.
+#[derive(Debug)]
+pub enum Event {
+    /// Every shard has prepared this plan; it is to be served now.
+    Adopted {
+        /// The plan.
+        plan: Arc<Plan>,
+        /// Probed backends by name.
+        probes: BTreeMap<Box<str>, Probed>,
+        /// When.
+        at: SystemTime,
+    },
+    /// A probe ended.
+    Probed {
+        /// The backend probed.
+        backend: Box<str>,
+        /// By whom.
+        probe: ProbeId,
+        /// What was found.
+        outcome: Outcome,
+        /// When.
+        at: SystemTime,
+    },
+    /// A host name has these addresses, in the order to try them.
+    Resolved {
+        /// The name.
+        host: Box<str>,
+        /// Its addresses.
+        addresses: Vec<IpAddr>,
+    },
+    /// A host name could not be resolved.
+    ResolutionFailed {
+        /// The name.
+        host: Box<str>,
+        /// Why.
+        error: String,
+    },
+}
+
+/// What is to be done about it.
+#[derive(Debug)]
+pub enum Action {
+    /// Commit the prepared plan with this table on every shard.
+    Commit(Arc<PoolTable>),
+    /// Give every shard this table.
+    Publish(Arc<PoolTable>),
+    /// Tell the operator.
+    Tell(Notice),
+}
+
+/// A transition worth a log line.
+#[derive(Debug, PartialEq)]
+pub enum Notice {
+    /// A backend's health changed.
+    Health {
+        /// The backend.
+        backend: Box<str>,
+        /// From what to what.
+        flip: Flip,
+        /// Why; empty when it recovered.
+        detail: String,
+    },
+    /// Nobody is live in this ALB's pool any more.
+    PoolEmpty(Box<str>),
+    /// Somebody is live again in this ALB's pool.
+    PoolServes(Box<str>),
+    /// A host's addresses changed.
+    Addresses {
+        /// The host.
+        host: Box<str>,
+        /// Its addresses now.
+        addresses: Vec<IpAddr>,
+    },
+    /// A host could not be resolved; said once until it can.
+    Unresolved {
+        /// The host.
+        host: Box<str>,
+        /// Why.
+        error: String,
+        /// Whether addresses from before are still in use.
+        keeps_last: bool,
+    },
+}
+
+#[derive(Debug, Default)]
+struct Host {
+    addresses: Vec<IpAddr>,
+    failing: bool,
+}
+
+/// All changing facts of the process.
+#[derive(Debug)]
+pub struct State {
+    plan: Option<Arc<Plan>>,
+    /// By backend id of `plan`.
+    records: Vec<Record>,
+    probes: BTreeMap<Box<str>, Probed>,
+    hosts: BTreeMap<Box<str>, Host>,
+    /// By ALB name, kept over reloads.
+    tallies: BTreeMap<Box<str>, Arc<Tally>>,
+    table: Option<Arc<PoolTable>>,
+    last_change: SystemTime,
+}
+
+impl State {
+    /// The state of a process that started at `at` and has no plan yet.
+    pub fn new(at: SystemTime) -> Self {
+        State {
+            plan: None,
+            records: Vec::new(),
+            probes: BTreeMap::new(),
+            hosts: BTreeMap::new(),
+            tallies: BTreeMap::new(),
+            table: None,
+            last_change: at,
+        }
+    }
+
+    /// Takes in one event; what is to be done about it, in order.
+    pub fn apply(&mut self, event: Event) -> Vec<Action> {
+        match event {
+            Event::Adopted { plan, probes, at } => self.adopt(plan, probes, at),
+            Event::Probed {
+                backend,
+                probe,
+                outcome,
+                at,
+            } => self.probed(&backend, probe, &outcome, at),
+            Event::Resolved { host, addresses } => self.resolved(host, addresses),
+            Event::ResolutionFailed { host, error } => self.unresolved(host, error),
+        }
+    }
+
+    /// The plan served, once there is one.
+    pub fn plan(&self) -> Option<&Arc<Plan>> {
+        self.plan.as_ref()
+    }
+
+    /// The table served, once there is one.
+    pub fn table(&self) -> Option<&Arc<PoolTable>> {
+        self.table.as_ref()
+    }
+
+    /// Every backend of the served plan with its record.
+    pub fn backends(&self) -> impl Iterator<Item = (&Arc<Backend>, &Record)> {
+        let backends = self.plan.iter().flat_map(|plan| &plan.backends);
+        backends.zip(&self.records)
+    }
+
+    /// When a health or a plan last changed.
+    pub fn last_change(&self) -> SystemTime {
+        self.last_change
+    }
+
+    /// Addresses of a host as last resolved.
+    pub fn addresses(&self, host: &str) -> &[IpAddr] {
+        self.hosts.get(host).map_or(&[], |host| &host.addresses)
+    }
+
+    // === transitions ===
+
+    fn adopt(
+        &mut self,
+        plan: Arc<Plan>,
+        probes: BTreeMap<Box<str>, Probed>,
+        at: SystemTime,
+    ) -> Vec<Action> {
+        let old: BTreeMap<Box<str>, Record> = self
+            .backends()
+            .map(|(backend, record)| (backend.name.clone(), record.clone()))
+            .collect();
+        self.records = plan
+            .backends
+            .iter()
+            .map(|backend| {
+                let thresholds = probes.get(&backend.name).map(|probed| probed.thresholds);
+                match old.get(&backend.name) {
+                    Some(record) => record.carried_over(thresholds),
+                    None => Record::new(thresholds),
+                }
+            })
+            .collect();
+        let names: Vec<&str> = origin_hosts(&plan).collect();
+        self.hosts.retain(|host, _| names.contains(&&**host));
+        self.tallies
+            .retain(|alb, _| plan.pools.iter().any(|pool| pool.alb_name == *alb));
+        for pool in &plan.pools {
+            self.tallies.entry(pool.alb_name.clone()).or_default();
+        }
+        self.probes = probes;
+        self.plan = Some(plan);
+        self.last_change = at;
+        // A new plan starts to count its tables anew.
+        let before = self.table.take();
+        let Some(table) = self.next_table() else {
+            return Vec::new();
+        };
+        let mut actions = vec![Action::Commit(table.clone())];
+        actions.extend(self.pool_notices(before.as_deref(), &table));
+        actions
+    }
+
+    fn probed(
+        &mut self,
+        name: &str,
+        probe: ProbeId,
+        outcome: &Outcome,
+        at: SystemTime,
+    ) -> Vec<Action> {
+        if self.probes.get(name).map(|probed| probed.probe) != Some(probe) {
+            return Vec::new();
+        }
+        let Some(index) = self
+            .plan
+            .iter()
+            .flat_map(|plan| &plan.backends)
+            .position(|backend| *backend.name == *name)
+        else {
+            return Vec::new();
+        };
+        let Some(flip) = self.records[index].observe(outcome, at) else {
+            return Vec::new();
+        };
+        self.last_change = at;
+        let mut actions = vec![Action::Tell(Notice::Health {
+            backend: name.into(),
+            flip,
+            detail: self.records[index].detail().to_owned(),
+        })];
+        actions.extend(self.publish());
+        actions
+    }
+
+    fn resolved(&mut self, name: Box<str>, addresses: Vec<IpAddr>) -> Vec<Action> {
+        let host = self.hosts.entry(name.clone()).or_default();
+        host.failing = false;
+        // Servers answer in turning order: only another set of addresses is a change.
+        if same_set(&host.addresses, &addresses) {
+            return Vec::new();
+        }
+        host.addresses.clone_from(&addresses);
+        // A host that only a probe asks, or only the next plan, is not in the table.
+        let plan = self.plan.as_ref();
+        let is_used = plan.is_some_and(|plan| origin_hosts(plan).any(|used| *used == *name));
+        let mut actions = vec![Action::Tell(Notice::Addresses {
+            host: name,
+            addresses,
+        })];
+        if is_used {
+            actions.extend(self.publish());
+        }
+        actions
+    }
+
+    fn unresolved(&mut self, name: Box<str>, error: String) -> Vec<Action> {
+        let host = self.hosts.entry(name.clone()).or_default();
+        if std::mem::replace(&mut host.failing, true) {
+            return Vec::new();
+        }
+        vec![Action::Tell(Notice::Unresolved {
+            host: name,
+            error,
+            keeps_last: !host.addresses.is_empty(),
+        })]
+    }
+
+    // === tables ===
+
+    fn publish(&mut self) -> Vec<Action> {
+        let before = self.table.clone();
+        let Some(table) = self.next_table() else {
+            return Vec::new();
+        };
+        let mut actions = vec![Action::Publish(table.clone())];
+        actions.extend(self.pool_notices(before.as_deref(), &table));
+        actions
+    }
+
+    fn next_table(&mut self) -> Option<Arc<PoolTable>> {
+        let plan = self.plan.clone()?;
+        let health: Vec<Health> = self.records.iter().map(Record::health).collect();
+        let addresses: Vec<Arc<[SocketAddr]>> = plan
+            .backends
+            .iter()
+            .map(|backend| self.socket_addresses(backend))
+            .collect();
+        let tallies: Vec<Arc<Tally>> = plan
+            .pools
+            .iter()
+            .map(|pool| self.tallies.get(&pool.alb_name).cloned().unwrap_or_default())
+            .collect();
+        let facts = Facts {
+            health: &health,
+            addresses: &addresses,
+            tallies: &tallies,
+        };
+        let version = self.table.as_ref().map_or(0, |table| table.version) + 1;
+        let table = Arc::new(publish::pool_table(&plan, &facts, version));
+        self.table = Some(table.clone());
+        Some(table)
+    }
+
+    fn socket_addresses(&self, backend: &Backend) -> Arc<[SocketAddr]> {
+        let BackendKind::Origin(origin) = &backend.kind else {
+            return Arc::default();
+        };
+        match origin.host.parse::<IpAddr>() {
+            Ok(literal) => Arc::new([SocketAddr::new(literal, origin.port)]),
+            Err(_) => self
+                .addresses(&origin.host)
+                .iter()
+                .map(|address| SocketAddr::new(*address, origin.port))
+                .collect(),
+        }
+    }
+
+    /// Pools that became empty, and pools that no longer are.
+    fn pool_notices(&self, before: Option<&PoolTable>, now: &PoolTable) -> Vec<Action> {
+        let mut notices = Vec::new();
+        for (index, pool) in now.pools.iter().enumerate() {
+            let Some(plan) = &self.plan else { break };
+            let name = &plan.pools[index].alb_name;
+            // Another plan has other pool ids: its pools count as serving before.
+            let same_plan = before.filter(|table| table.generation == now.generation);
+            let served = same_plan.is_none_or(|table| !table.pools[index].live.is_empty());
+            match (served, !pool.live.is_empty()) {
+                (true, false) => notices.push(Notice::PoolEmpty(name.clone())),
+                (false, true) => notices.push(Notice::PoolServes(name.clone())),
+                _ => {}
+            }
+        }
+        notices.into_iter().map(Action::Tell).collect()
+    }
+}
+
+/// Host names that the origins of a plan need resolved; literals are not among them.
+pub fn origin_hosts(plan: &Plan) -> impl Iterator<Item = &str> {
+    plan.backends
+        .iter()
+        .filter_map(|backend| match &backend.kind {
+            BackendKind::Origin(origin) if origin.host.parse::<IpAddr>().is_err() => {
+                Some(&*origin.host)
+            }
+            BackendKind::Origin(_) | BackendKind::Alb(Alb { .. }) => None,
+        })
+}
+
+fn same_set(a: &[IpAddr], b: &[IpAddr]) -> bool {
+    let (mut a, mut b) = (a.to_vec(), b.to_vec());
+    a.sort_unstable();
+    a.dedup();
+    b.sort_unstable();
+    b.dedup();
+    a == b
+}
+
+#[cfg(test)]
+mod tests;

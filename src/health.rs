@@ -1,0 +1,236 @@
+//! Active health checks: what a probe found out, and what that makes of a backend.
+//!
+//! [`Record`] is the state machine of one backend, pure and without a clock. `probe` asks an origin once,
+//! `schedule` decides when, `page` shows what is known. The record itself lives in `control::state`.
+//! Contract: health page, 3.
+
+use std::time::SystemTime;
+
+use ringway_shards::snapshot::Health;
+
+pub mod page;
+pub mod probe;
+pub mod schedule;
+
+/// Most bytes of an answer a probe reads; a longer body fails where a body is expected.
+pub const PROBE_BODY_BYTES_MAX: usize = 64 * 1024;
+
+/// How many results in a row make a verdict.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Thresholds {
+    /// Failures in a row that make a backend unavailable, at least 1.
+    pub failure: u32,
+    /// Passes in a row that make a backend available, at least 1.
+    pub recovery: u32,
+}
+
+/// What one probe found.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// The answer was as expected.
+    Passed,
+    /// It was not, or there was none; says why.
+    Failed(String),
+}
+
+/// A change of health.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Flip {
+    /// Before.
+    pub from: Health,
+    /// From now on.
+    pub to: Health,
+    /// How many results in a row it took.
+    pub threshold: u32,
+}
+
+/// What is known of the health of one backend.
+#[derive(Clone, Debug)]
+pub struct Record {
+    thresholds: Option<Thresholds>,
+    health: Health,
+    passes: u32,
+    failures: u32,
+    down_since: Option<SystemTime>,
+    detail: String,
+}
+
+impl Record {
+    /// A backend nothing is known of; `None` where it is not probed, which stays so for ever.
+    pub fn new(thresholds: Option<Thresholds>) -> Self {
+        Record {
+            thresholds,
+            health: Health::Unknown,
+            passes: 0,
+            failures: 0,
+            down_since: None,
+            detail: String::new(),
+        }
+    }
+
+    /// The record of the same backend under a new configuration: a verdict is kept, counts begin anew.
+    pub fn carried_over(&self, thresholds: Option<Thresholds>) -> Self {
+        let mut next = Record::new(thresholds);
+        if thresholds.is_some() {
+            next.health = self.health;
+            next.down_since = self.down_since;
+            next.detail.clone_from(&self.detail);
+        }
+        next
+    }
+
+    /// Takes in one result; the flip it caused, if it did.
+    pub fn observe(&mut self, outcome: &Outcome, at: SystemTime) -> Option<Flip> {
+        let thresholds = self.thresholds?;
+        let (to, threshold) = match outcome {
+            Outcome::Passed => {
+                self.failures = 0;
+                self.passes = self.passes.saturating_add(1);
+                if self.passes < thresholds.recovery {
+                    return None;
+                }
+                (Health::Available, thresholds.recovery)
+            }
+            Outcome::Failed(detail) => {
+                self.passes = 0;
+                self.failures = self.failures.saturating_add(1);
+                self.detail.clone_from(detail);
+                if self.failures < thresholds.failure {
+                    return None;
+                }
+                (Health::Unavailable, thresholds.failure)
+            }
+        };
+        if to == Health::Available {
+            self.detail.clear();
+            self.down_since = None;
+        }
+        if to == self.health {
+            return None;
+        }
+        if to == Health::Unavailable {
+            self.down_since = Some(at);
+        }
+        let from = std::mem::replace(&mut self.health, to);
+        Some(Flip {
+            from,
+            to,
+            threshold,
+        })
+    }
+
+    /// The verdict so far.
+    pub fn health(&self) -> Health {
+        self.health
+    }
+
+    /// Whether anybody probes this backend.
+    pub fn is_probed(&self) -> bool {
+        self.thresholds.is_some()
+    }
+
+    /// Since when it is unavailable.
+    pub fn down_since(&self) -> Option<SystemTime> {
+        self.down_since
+    }
+
+    /// Why the last failed probe failed; empty when it is available.
+    pub fn detail(&self) -> &str {
+        &self.detail
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::time::{Duration, UNIX_EPOCH};
+
+    const THREE: Thresholds = Thresholds {
+        failure: 3,
+        recovery: 3,
+    };
+
+    /// `+` passes, `-` fails; the health as a number after each result.
+    fn walk(record: &mut Record, results: &str) -> Vec<i8> {
+        let mut seen = Vec::new();
+        for (n, result) in results.chars().enumerate() {
+            let outcome = match result {
+                '+' => Outcome::Passed,
+                _ => Outcome::Failed(format!("failure {n}")),
+            };
+            let at = UNIX_EPOCH + Duration::from_secs(n as u64);
+            record.observe(&outcome, at);
+            seen.push(record.health().value());
+        }
+        seen
+    }
+
+    #[test]
+    fn transitions_follow_the_contract() {
+        let rows: &[(&str, &str, &[i8])] = &[
+            ("start: passes below the threshold stay unknown", "++", &[0, 0]),
+            ("start: recovery_threshold passes make available", "+++", &[0, 0, 1]),
+            ("start: failure_threshold failures make unavailable", "---", &[0, 0, -1]),
+            ("start: mixed results stay unknown", "++--++--", &[0; 8]),
+            ("available: failures below the threshold change nothing", "+++--+--", &[0, 0, 1, 1, 1, 1, 1, 1]),
+            ("available: the threshold makes unavailable", "+++---", &[0, 0, 1, 1, 1, -1]),
+            ("unavailable: passes below the threshold change nothing", "---++-++", &[0, 0, -1, -1, -1, -1, -1, -1]),
+            ("unavailable: the threshold makes available", "---+++", &[0, 0, -1, -1, -1, 1]),
+        ];
+        for (name, results, expected) in rows {
+            let mut record = Record::new(Some(THREE));
+            assert_eq!(walk(&mut record, results), *expected, "{name}");
+        }
+    }
+
+    #[test]
+    fn a_backend_without_probes_stays_unknown() {
+        let mut record = Record::new(None);
+        assert_eq!(walk(&mut record, "----++++"), [0; 8]);
+        assert!(!record.is_probed());
+    }
+
+    #[test]
+    fn thresholds_count_apart() {
+        let mut record = Record::new(Some(Thresholds {
+            failure: 1,
+            recovery: 2,
+        }));
+        assert_eq!(walk(&mut record, "+-++-"), [0, -1, -1, 1, -1]);
+    }
+
+    #[test]
+    fn down_since_is_the_flip_and_detail_the_last_failure() {
+        let mut record = Record::new(Some(THREE));
+        walk(&mut record, "-----");
+        assert_eq!(record.down_since(), Some(UNIX_EPOCH + Duration::from_secs(2)));
+        assert_eq!(record.detail(), "failure 4");
+        walk(&mut record, "+++");
+        assert_eq!(record.down_since(), None);
+        assert_eq!(record.detail(), "");
+    }
+
+    #[test]
+    fn only_a_change_is_a_flip() {
+        let mut record = Record::new(Some(THREE));
+        let pass = Outcome::Passed;
+        assert_eq!(record.observe(&pass, UNIX_EPOCH), None);
+        assert_eq!(record.observe(&pass, UNIX_EPOCH), None);
+        assert_eq!(
+            record.observe(&pass, UNIX_EPOCH),
+            Some(Flip { from: Health::Unknown, to: Health::Available, threshold: 3 })
+        );
+        assert_eq!(record.observe(&pass, UNIX_EPOCH), None);
+    }
+
+    #[test]
+    fn a_reload_keeps_the_verdict_but_not_the_counts() {
+        let mut record = Record::new(Some(THREE));
+        walk(&mut record, "---++");
+        let mut next = record.carried_over(Some(THREE));
+        assert_eq!(next.health(), Health::Unavailable);
+        assert_eq!(next.down_since(), record.down_since());
+        assert_eq!(walk(&mut next, "++"), [-1, -1]);
+        assert_eq!(record.carried_over(None).health(), Health::Unknown);
+    }
+}
