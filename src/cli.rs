@@ -1,1 +1,445 @@
-//! Command line: which command, with which options.
+//! Command line: which command, with which options, and what `check` prints.
+//!
+//! Flags may have one or two dashes and their value behind a space or `=`, as in the contract. Environment
+//! variables of the contract count less than flags and more than files.
+
+use std::io::{self, Write};
+use std::path::PathBuf;
+
+use ringway_shards::plan::Generation;
+
+use crate::compile::{Host, build};
+use crate::config::{Environment, LoadOptions, Override, schema};
+
+/// Exit status of success.
+pub const EXIT_OK: u8 = 0;
+/// Exit status of a configuration that is refused.
+pub const EXIT_INVALID: u8 = 1;
+/// Exit status of a command line that is refused.
+pub const EXIT_USAGE: u8 = 2;
+
+/// What to do.
+#[derive(Clone, Debug)]
+pub enum Command {
+    /// Serve.
+    Run(LoadOptions),
+    /// Check the configuration.
+    Check {
+        /// What to check.
+        load: LoadOptions,
+        /// Print every value in force too.
+        explain: bool,
+    },
+    /// Serve the embedded demonstration; only the overrides count.
+    Demo(LoadOptions),
+    /// Print the version.
+    Version,
+    /// Print this text.
+    Help(&'static str),
+}
+
+/// Why a command line is refused.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum UsageError {
+    /// No such flag.
+    #[error("unknown flag {flag}{hint}")]
+    UnknownFlag {
+        /// As given.
+        flag: String,
+        /// A near one.
+        hint: String,
+    },
+    /// No such command.
+    #[error("unknown command {command:?}{hint}")]
+    UnknownCommand {
+        /// As given.
+        command: String,
+        /// A near one.
+        hint: String,
+    },
+    /// A flag without its value.
+    #[error("flag -{flag} needs a value: -{flag} {form}")]
+    MissingValue {
+        /// The flag.
+        flag: &'static str,
+        /// What the value looks like.
+        form: &'static str,
+    },
+    /// A flag with a value that takes none.
+    #[error("flag -{flag} takes no value, or true or false")]
+    UnexpectedValue {
+        /// The flag.
+        flag: &'static str,
+    },
+    /// A flag of another command.
+    #[error("flag -{flag} is not for {command}")]
+    WrongCommand {
+        /// The flag.
+        flag: &'static str,
+        /// The command.
+        command: &'static str,
+    },
+    /// A second word.
+    #[error("unexpected argument {argument:?}; a configuration is given as --config {argument}")]
+    UnexpectedArgument {
+        /// As given.
+        argument: String,
+    },
+}
+
+/// A flag.
+struct Flag {
+    name: &'static str,
+    /// What its value looks like; empty: none.
+    form: &'static str,
+    /// What the value sets, if that is a configuration key.
+    keys: &'static [&'static str],
+    /// The variable that sets the same.
+    variable: &'static str,
+}
+
+const FLAGS: &[Flag] = &[
+    flag("config", "FILE|DIR", &[], ""),
+    flag("explain", "", &[], ""),
+    flag("help", "", &[], ""),
+    flag("h", "", &[], ""),
+    flag("validate-config", "", &[], ""),
+    flag("version", "", &[], ""),
+    flag(
+        "log-level",
+        "LEVEL",
+        &["logging", "log_level"],
+        "TRK_LOG_LEVEL",
+    ),
+    flag("instance-id", "NUMBER", &["main", "instance_id"], ""),
+    flag(
+        "origin-url",
+        "URL",
+        &["backends", "default", "origin_url"],
+        "TRK_ORIGIN_URL",
+    ),
+    flag(
+        "provider",
+        "PROVIDER",
+        &["backends", "default", "provider"],
+        "TRK_ORIGIN_TYPE",
+    ),
+    flag(
+        "proxy-port",
+        "PORT",
+        &["listeners", "default", "port"],
+        "TRK_PROXY_PORT",
+    ),
+    flag(
+        "metrics-port",
+        "PORT",
+        &["listeners", "metrics", "port"],
+        "TRK_METRICS_PORT",
+    ),
+];
+
+const fn flag(
+    name: &'static str,
+    form: &'static str,
+    keys: &'static [&'static str],
+    variable: &'static str,
+) -> Flag {
+    Flag {
+        name,
+        form,
+        keys,
+        variable,
+    }
+}
+
+const COMMANDS: &[&str] = &["run", "check", "demo", "version", "help"];
+
+/// Reads the arguments behind the program's name.
+///
+/// # Errors
+/// When they make no sense; the message says what would.
+pub fn parse(arguments: &[String], environment: &Environment) -> Result<Command, UsageError> {
+    let given = Given::read(arguments)?;
+    let command = match given.command.as_deref() {
+        Some("run") => "run",
+        Some("check") => "check",
+        Some("demo") => "demo",
+        Some("version") => "version",
+        Some("help") => return Ok(Command::Help(help_of(given.topic.as_deref()))),
+        Some(other) => {
+            return Err(UsageError::UnknownCommand {
+                command: other.to_owned(),
+                hint: schema::hint(other, COMMANDS.iter().copied()),
+            });
+        }
+        None if given.has("version") => "version",
+        None if given.has("validate-config") => "check",
+        None => "run",
+    };
+    if given.has("help") || given.has("h") {
+        return Ok(Command::Help(help_of(given.command.as_deref())));
+    }
+    given.refuse_for(command)?;
+    if let Some(argument) = given.topic {
+        return Err(UsageError::UnexpectedArgument { argument });
+    }
+    let load = given.load_options(environment);
+    Ok(match command {
+        "check" => Command::Check {
+            explain: given.has("explain"),
+            load,
+        },
+        "run" if given.has("validate-config") => Command::Check {
+            explain: false,
+            load,
+        },
+        "demo" => Command::Demo(load),
+        "version" => Command::Version,
+        _ => Command::Run(load),
+    })
+}
+
+/// The arguments, sorted.
+#[derive(Default)]
+struct Given {
+    command: Option<String>,
+    /// The word behind the command.
+    topic: Option<String>,
+    /// Flags in order, with their values.
+    flags: Vec<(&'static Flag, String)>,
+}
+
+impl Given {
+    fn read(arguments: &[String]) -> Result<Self, UsageError> {
+        let mut given = Given::default();
+        let mut rest = arguments.iter();
+        while let Some(argument) = rest.next() {
+            let Some(bare) = argument.strip_prefix('-').filter(|bare| !bare.is_empty()) else {
+                given.word(argument)?;
+                continue;
+            };
+            let bare = bare.strip_prefix('-').unwrap_or(bare);
+            let (name, value) = match bare.split_once('=') {
+                Some((name, value)) => (name, Some(value.to_owned())),
+                None => (bare, None),
+            };
+            let Some(flag) = FLAGS.iter().find(|flag| flag.name == name) else {
+                let names = FLAGS.iter().map(|flag| flag.name);
+                return Err(UsageError::UnknownFlag {
+                    flag: argument.clone(),
+                    hint: match schema::nearest(name, names.filter(|name| name.len() > 1)) {
+                        Some(name) => format!("; did you mean -{name}?"),
+                        None => "; see ringway --help".to_owned(),
+                    },
+                });
+            };
+            let value = match (flag.form.is_empty(), value) {
+                (true, value) => switch(flag, value.as_deref())?,
+                (false, Some(value)) => Some(value),
+                (false, None) => Some(rest.next().cloned().ok_or(UsageError::MissingValue {
+                    flag: flag.name,
+                    form: flag.form,
+                })?),
+            };
+            given.flags.extend(value.map(|value| (flag, value)));
+        }
+        Ok(given)
+    }
+
+    fn word(&mut self, word: &str) -> Result<(), UsageError> {
+        let place = match (&self.command, &self.topic) {
+            (None, _) => &mut self.command,
+            (Some(_), None) => &mut self.topic,
+            (Some(_), Some(_)) => {
+                return Err(UsageError::UnexpectedArgument {
+                    argument: word.to_owned(),
+                });
+            }
+        };
+        *place = Some(word.to_owned());
+        Ok(())
+    }
+
+    fn has(&self, name: &str) -> bool {
+        self.flags.iter().any(|(flag, _)| flag.name == name)
+    }
+
+    /// Flags that the command would ignore are refused.
+    fn refuse_for(&self, command: &'static str) -> Result<(), UsageError> {
+        for (flag, _) in &self.flags {
+            let fits = match command {
+                "run" => flag.name != "explain",
+                "check" => true,
+                "demo" => matches!(flag.name, "log-level" | "proxy-port" | "metrics-port"),
+                _ => flag.name == "version",
+            };
+            if !fits {
+                return Err(UsageError::WrongCommand {
+                    flag: flag.name,
+                    command,
+                });
+            }
+        }
+        Ok(())
+    }
+
+    fn load_options(&self, environment: &Environment) -> LoadOptions {
+        let mut options = LoadOptions::default();
+        for flag in FLAGS.iter().filter(|flag| !flag.variable.is_empty()) {
+            let value = environment.get(flag.variable);
+            if let Some(text) = value.filter(|value| !value.is_empty()) {
+                options.overrides.push(Override {
+                    source: format!("environment variable {}", flag.variable),
+                    keys: flag.keys,
+                    text: text.to_owned(),
+                });
+            }
+        }
+        for (flag, value) in &self.flags {
+            if flag.name == "config" {
+                options.path = Some(PathBuf::from(value));
+            } else if !flag.keys.is_empty() {
+                options.overrides.push(Override {
+                    source: format!("flag -{}", flag.name),
+                    keys: flag.keys,
+                    text: value.clone(),
+                });
+            }
+        }
+        options
+    }
+}
+
+/// The value of a flag without one: on, unless it says false.
+fn switch(flag: &'static Flag, value: Option<&str>) -> Result<Option<String>, UsageError> {
+    match value {
+        None | Some("true") => Ok(Some(String::new())),
+        Some("false") => Ok(None),
+        Some(_) => Err(UsageError::UnexpectedValue { flag: flag.name }),
+    }
+}
+
+/// Checks a configuration: problems and warnings to `err`, one a line, the verdict to `out`.
+///
+/// # Errors
+/// When a line cannot be written.
+pub fn check(
+    load: &LoadOptions,
+    explain: bool,
+    environment: &Environment,
+    host: &Host,
+    (out, err): (&mut dyn Write, &mut dyn Write),
+) -> io::Result<u8> {
+    match build(load, environment, host, Generation(1)) {
+        Ok(compiled) => {
+            for warning in &compiled.control.warnings {
+                writeln!(err, "warning: {warning}")?;
+            }
+            if explain {
+                out.write_all(compiled.control.effective.explain().as_bytes())?;
+            }
+            writeln!(out, "configuration is valid")?;
+            Ok(EXIT_OK)
+        }
+        Err(problems) => {
+            for problem in &problems {
+                writeln!(err, "{problem}")?;
+            }
+            Ok(EXIT_INVALID)
+        }
+    }
+}
+
+/// The line of `version`.
+pub fn version() -> String {
+    format!("ringway {}", env!("CARGO_PKG_VERSION"))
+}
+
+fn help_of(command: Option<&str>) -> &'static str {
+    match command {
+        Some("run") => HELP_RUN,
+        Some("check") => HELP_CHECK,
+        Some("demo") => HELP_DEMO,
+        Some("version") => HELP_VERSION,
+        _ => HELP,
+    }
+}
+
+const HELP: &str = "\
+ringway: a load-balancing HTTP proxy with exact federated PromQL
+
+usage: ringway COMMAND [flags]
+
+commands:
+  run        serve a configuration (also without a command)
+  check      check a configuration and say everything that is wrong with it
+  demo       serve embedded origins, to look around
+  version    print the version
+  help       print this, or `ringway help COMMAND`
+
+examples:
+  ringway demo
+  ringway check --config /etc/ringway/ringway.yaml
+  ringway run --config /etc/ringway/ringway.yaml
+  ringway -origin-url http://prometheus:9090 -provider prometheus
+
+exit status: 0 success, 1 the configuration is refused, 2 the command line is refused
+";
+
+const HELP_RUN: &str = "\
+usage: ringway run [--config FILE|DIR] [flags]
+
+Serves until SIGTERM or SIGINT; SIGHUP reads the configuration again.
+Without --config: /etc/ringway/ringway.yaml, else /etc/trickster/trickster.yaml.
+
+flags, with one or two dashes (variable that sets the same):
+  --config FILE|DIR      a file and its conf.d folder, or a folder of files
+  --log-level LEVEL      error, warn, info or debug (TRK_LOG_LEVEL)
+  --instance-id NUMBER   tells the log files of several processes apart
+  --origin-url URL       origin of the backend named default (TRK_ORIGIN_URL)
+  --provider PROVIDER    its provider: prometheus or reverseproxy (TRK_ORIGIN_TYPE)
+  --proxy-port PORT      port of listener default, 8480 unless set (TRK_PROXY_PORT)
+  --metrics-port PORT    port of listener metrics, 8481 unless set (TRK_METRICS_PORT)
+  --validate-config      only check, as `ringway check`
+  --version              only print the version
+
+examples:
+  ringway run --config /etc/ringway/ringway.yaml
+  ringway run --config /etc/ringway/conf.d --log-level debug
+  ringway run -origin-url http://127.0.0.1:8080 -provider reverseproxy -proxy-port 9000
+";
+
+const HELP_CHECK: &str = "\
+usage: ringway check [--config FILE|DIR] [--explain] [flags of run]
+
+Checks everything without serving. Each problem is one line on standard error:
+file:line:column: key: what is wrong. Warnings begin with `warning: `.
+
+flags:
+  --config FILE|DIR   as for run
+  --explain           print every value in force and where it came from
+
+examples:
+  ringway check --config ringway.yaml
+  ringway check --config ringway.yaml --explain | grep timeout
+";
+
+const HELP_DEMO: &str = "\
+usage: ringway demo [--proxy-port PORT] [--metrics-port PORT] [--log-level LEVEL]
+
+Serves two web origins behind a round robin and three metric origins behind a time
+series merge, all in this process, and prints what to try. Ctrl-C ends it.
+
+examples:
+  ringway demo
+  ringway demo --proxy-port 9000
+";
+
+const HELP_VERSION: &str = "\
+usage: ringway version
+
+Prints the version.
+
+examples:
+  ringway version
+";

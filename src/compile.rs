@@ -232,3 +232,6 @@ fn log_file(name: &str, instance: u32) -> std::path::PathBuf {
 fn unless_zero(period: Period) -> Option<std::time::Duration> {
     (!period.0.is_zero()).then_some(period.0)
 }
+
+#[cfg(test)]
+mod tests;

@@ -30,6 +30,11 @@ pub(super) fn compile(
                 .map(|(alb, bytes)| (BackendKind::Alb(alb), bytes)),
             Live::Prometheus | Live::ReverseProxy => {
                 let bytes = capture_bytes(context, roster, &at, entry);
+                // In the entry `default` it counts for all ALBs. Decisions, 5.
+                if entry.name != "default" {
+                    let key = at.key("max_fanout_capture_bytes");
+                    context.warn_no_effect(&key, "only an ALB asks several members at once");
+                }
                 origin(context, &at, live, entry)
                     .map(|origin| (BackendKind::Origin(Box::new(origin)), bytes))
             }

@@ -31,7 +31,7 @@ pub const KEYS: &[Key] = &[
     Key::new("backends.*.listener_name", Kind::Text),
     Key::new("backends.*.replica_group", Kind::Text),
     Key::new("backends.*.max_capture_bytes", BYTES),
-    Key::new("backends.*.max_fanout_capture_bytes", BYTES).only(Providers::Alb),
+    Key::new("backends.*.max_fanout_capture_bytes", BYTES),
     Key::new(
         "backends.*.max_query_range",
         Kind::Duration {

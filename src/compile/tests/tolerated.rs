@@ -1,0 +1,247 @@
+//! What is accepted although it is old, odd or a slip: with which warning, and to what effect.
+
+use super::*;
+
+/// Two origins and a pool, for rows that add to them.
+const TWO: &str = "\
+backends:
+  a: {provider: reverseproxy, origin_url: 'http://a'}
+  b: {provider: prometheus, origin_url: 'http://b'}
+";
+
+#[test]
+fn doubtful_configurations_are_accepted_with_a_warning() {
+    for (text, expected) in [
+        (
+            format!("frontend: {{listen_port: 9}}\n{TWO}"),
+            vec!["a.yaml:1:1: frontend: deprecated; write listeners.default"],
+        ),
+        (
+            format!("metrics: {{listen_port: 9}}\nmgmt: {{listen_address: 127.0.0.2}}\n{TWO}"),
+            vec![
+                "a.yaml:1:11: metrics.listen_port: deprecated; write listeners.metrics.port",
+                "a.yaml:2:8: mgmt.listen_address: deprecated; write listeners.mgmt.address",
+            ],
+        ),
+        (
+            format!("listeners: {{edge: {{port: 9}}}}\n{TWO}"),
+            vec!["a.yaml:1:13: listeners.edge: no backend uses listener edge: it is not started"],
+        ),
+        (
+            format!("listeners: {{default: {{tls_port: 9}}}}\n{TWO}"),
+            vec![
+                "a.yaml:1:23: listeners.default.tls_port: listener default has no certificate: none of its backends has full_chain_cert_path and private_key_path; its TLS port is not started",
+            ],
+        ),
+        (
+            format!("{TWO}  c: {{provider: alb, alb: {{pool: [a], healthy_floor: -1}}}}\n"),
+            vec![
+                "a.yaml:4:40: backends.c.alb.healthy_floor: members whose health checks fail get requests too",
+            ],
+        ),
+        (
+            format!("{TWO}  c: {{provider: alb, alb: {{pool: [a, b], healthy_floor: 1}}}}\n"),
+            vec![
+                "a.yaml:4:43: backends.c.alb.healthy_floor: healthy_floor 1 is reset to 0 for the whole ALB: a, b have no healthcheck.interval and would never be available",
+            ],
+        ),
+        (
+            format!("{TWO}  c: {{provider: alb, alb: {{mechanism: rr}}}}\n"),
+            vec!["a.yaml:4:23: backends.c.alb.pool: the pool is empty: every request is answered 502"],
+        ),
+        (
+            format!("{TWO}  c: {{provider: alb, max_query_range: 1d, alb: {{timeout: 5s, pool: [a]}}}}\n"),
+            vec![
+                "a.yaml:4:23: backends.c.max_query_range: no effect: only a time series merge keeps it",
+                "a.yaml:4:50: backends.c.alb.timeout: no effect: the chosen member's timeout counts",
+            ],
+        ),
+        (
+            format!("{TWO}  c: {{provider: alb, alb: {{mechanism: tsm, pool: [{{name: b, weight: 2}}]}}}}\n"),
+            vec![
+                "a.yaml:4:65: backends.c.alb.pool[0].weight: no effect: a time series merge asks every member once",
+            ],
+        ),
+        (
+            "backends:\n  a:\n    provider: rp\n    origin_url: http://a\n    tls: {insecure_skip_verify: true}\n    healthcheck: {interval: 1s, timeout: 2s, headers: {X: $NOPE}}\n".to_owned(),
+            vec![
+                "a.yaml:5:11: backends.a.tls.insecure_skip_verify: no effect: the origin is spoken to without TLS",
+                "a.yaml:6:33: backends.a.healthcheck.timeout: longer than the interval: a slow probe delays the next",
+                "a.yaml:6:59: backends.a.healthcheck.headers.X: environment variable NOPE is not set: nothing stands in its place",
+            ],
+        ),
+        (
+            format!("{TWO}  t: {{provider: rp, is_template: true, origin_url: 'http://x'}}\n"),
+            vec![
+                "a.yaml:4:22: backends.t.is_template: no effect: discovery, which would use the template, is not built yet",
+                "a.yaml:4:41: backends.t.origin_url: no effect: a template's members bring their own",
+            ],
+        ),
+        (
+            format!("shards: {{count: 9}}\n{TWO}"),
+            vec!["a.yaml:1:10: shards.count: 9 shards share 3 processors"],
+        ),
+    ] {
+        assert_eq!(warnings(&text), expected, "{text}");
+    }
+}
+
+#[test]
+fn nothing_is_said_of_what_is_fine() {
+    for text in [
+        WEB,
+        "backends: {a: {provider: proxy, origin_url: 'http://a', replica_group: a}}\n",
+        "backends: {a: {provider: reverseproxy, origin_url: 'http://a', hosts: ['[::1]', x.y]}}\n",
+        "backends: {a: {provider: rp, origin_url: 'http://a', tls: , hosts: ~}}\nmain:\n",
+        "listeners: {edge: {port: 9}}\nbackends: {a: {provider: rp, origin_url: 'http://a', listener_name: edge}}\n",
+        "listeners: {default: {port: any}, metrics: {port: any}}\nbackends: {a: {provider: rp, origin_url: 'http://a'}}\n",
+    ] {
+        assert_eq!(warnings(text), Vec::<String>::new(), "{text}");
+    }
+}
+
+#[test]
+fn older_listener_keys_count_where_newer_ones_are_missing() {
+    let text = format!(
+        "frontend: {{listen_port: 9, listen_address: 127.0.0.1, connections_limit: 5}}\n\
+         listeners: {{default: {{port: 10}}}}\n\
+         metrics: {{listen_port: 11}}\n{TWO}"
+    );
+    let compiled = valid(&text);
+    let listener = &compiled.plan.listeners[0];
+    assert_eq!(listener.address.to_string(), "127.0.0.1:10");
+    assert_eq!(listener.connections_limit, Some(5));
+    assert_eq!(compiled.control.admin[0].address.port(), 11);
+}
+
+#[test]
+fn a_default_entry_sets_the_capture_caps_of_those_without() {
+    let text = "\
+backends:
+  default: {max_capture_bytes: 64, max_fanout_capture_bytes: 640}
+  p: {provider: prometheus, origin_url: 'http://p'}
+  q: {provider: prometheus, origin_url: 'http://q', max_capture_bytes: 32}
+  all: {provider: alb, alb: {mechanism: tsm, pool: [p, q]}}
+  own: {provider: alb, max_capture_bytes: 8, alb: {mechanism: tsm, max_capture_bytes: 16, pool: [p]}}
+";
+    // `max_fanout_capture_bytes` is for ALBs; the entry without a provider sets it for all of them.
+    let plan = valid(text).plan;
+    let caps: Vec<u64> = plan.backends.iter().map(|b| b.capture_bytes_max).collect();
+    assert_eq!(caps, [64, 32, 64, 16]);
+    let BackendKind::Alb(alb) = &plan.backends[2].kind else {
+        panic!("not an ALB");
+    };
+    assert_eq!(alb.fanout_bytes_max, Some(640));
+    assert!(plan.listeners[0].routes.default.is_none());
+    assert!(!plan.listeners[0].routes.names.contains_key("default"));
+}
+
+#[test]
+fn the_default_backend_is_marked_or_named_or_alone() {
+    for (backends, expected) in [
+        ("{a: {provider: rp, origin_url: 'http://a'}}", Some(0)),
+        (
+            "{a: {provider: rp, origin_url: 'http://a', is_default: false}}",
+            None,
+        ),
+        (
+            "{a: {provider: rp, origin_url: 'http://a'}, b: {provider: rp, origin_url: 'http://b'}}",
+            None,
+        ),
+        (
+            "{a: {provider: rp, origin_url: 'http://a'}, default: {provider: rp, origin_url: 'http://b'}}",
+            Some(1),
+        ),
+        (
+            "{a: {provider: rp, origin_url: 'http://a', is_default: true}, default: {provider: rp, origin_url: 'http://b'}}",
+            Some(0),
+        ),
+        (
+            "{a: {provider: rp, origin_url: 'http://a'}, default: {provider: rp, origin_url: 'http://b', is_default: false}}",
+            None,
+        ),
+    ] {
+        let plan = valid(&format!("backends: {backends}\n")).plan;
+        let found = plan.listeners[0]
+            .routes
+            .default
+            .map(|route| route.backend.0);
+        assert_eq!(found, expected, "{backends}");
+    }
+}
+
+#[test]
+fn path_routes_can_be_turned_off_and_listeners_have_their_own() {
+    let text = "\
+listeners: {edge: {port: 9, address: 127.0.0.1}}
+backends:
+  a: {provider: rp, origin_url: 'http://a', path_routing_disabled: true}
+  b: {provider: rp, origin_url: 'http://b', listener_name: edge}
+";
+    let plan = valid(text).plan;
+    assert_eq!(plan.listeners.len(), 2);
+    assert!(plan.listeners[0].routes.names.is_empty());
+    assert_eq!(plan.listeners[1].routes.names["b"].backend.0, 1);
+    assert_eq!(&*plan.listeners[1].name, "edge");
+}
+
+#[test]
+fn body_bounds_have_their_special_values() {
+    for (written, expected) in [("0", Some(0)), ("-1", None), ("7", Some(7))] {
+        let text =
+            format!("listeners: {{default: {{max_request_body_size_bytes: {written}}}}}\n{TWO}");
+        assert_eq!(
+            valid(&text).plan.listeners[0].request_body_bytes_max,
+            expected
+        );
+    }
+}
+
+#[test]
+fn aliases_and_merge_keys_are_expanded() {
+    let text = "\
+backends:
+  a: &a
+    provider: reverseproxy
+    origin_url: http://a
+    healthcheck: &check {interval: 1s}
+  b:
+    <<: *a
+    origin_url: http://b
+  c: {provider: prometheus, origin_url: 'http://c', healthcheck: *check}
+";
+    let compiled = valid(text);
+    assert_eq!(&*origin(&compiled, 1).host, "b");
+    let intervals = compiled
+        .control
+        .health_checks
+        .iter()
+        .map(|check| check.interval);
+    assert!(
+        intervals
+            .into_iter()
+            .all(|i| i == Some(Duration::from_secs(1)))
+    );
+}
+
+#[test]
+fn nested_pools_pass_their_deadlines_up() {
+    let text = "\
+backends:
+  p: {provider: prometheus, origin_url: 'http://p', timeout: 5s}
+  q: {provider: prometheus, origin_url: 'http://q', timeout: 7s}
+  in: {provider: alb, replica_group: g, alb: {mechanism: tsm, pool: [p, q]}}
+  mid: {provider: alb, alb: {mechanism: tsm, timeout: 1s, pool: [in]}}
+  out: {provider: alb, alb: {mechanism: tsm, pool: [in, p]}}
+";
+    let plan = valid(text).plan;
+    let timeouts: Vec<u64> = plan.backends[2..]
+        .iter()
+        .map(|backend| match &backend.kind {
+            BackendKind::Alb(alb) => alb.timeout.as_secs(),
+            BackendKind::Origin(_) => 0,
+        })
+        .collect();
+    assert_eq!(timeouts, [7, 1, 7]);
+    assert_eq!(&*plan.backends[2].replica_group, "g");
+}
