@@ -150,6 +150,9 @@ impl<'a> Context<'a> {
         }
         self.warnings.sort_by(|a, b| a.at.cmp(&b.at));
         self.warnings.dedup();
+        let backends = &self.document.written.backends.0;
+        self.effective
+            .sort(|name| backends.iter().position(|(known, _)| known == name));
         Ok((self.effective, self.warnings))
     }
 }

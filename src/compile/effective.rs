@@ -9,6 +9,9 @@ use crate::config::{Mark, Path, Step};
 /// What stands for a secret.
 pub(super) const MASK: &str = "*****";
 
+/// Sections in the order of a dump.
+const SECTIONS: &[&str] = &["main", "logging", "mgmt", "shards", "listeners", "backends"];
+
 /// The values in force, in the order they were compiled.
 #[derive(Clone, Debug, Default)]
 pub struct Effective {
@@ -54,6 +57,23 @@ impl Effective {
             value,
             from,
         });
+    }
+
+    /// Puts sections and, by `place`, backends in order; within them the order of compilation stays.
+    pub(super) fn sort(&mut self, place: impl Fn(&str) -> Option<usize>) {
+        let rank = |row: &Row| {
+            let key = |index: usize| match row.path.0.get(index) {
+                Some(Step::Key(key)) => key.as_str(),
+                _ => "",
+            };
+            let section = SECTIONS.iter().position(|section| *section == key(0));
+            let backend = match key(0) {
+                "backends" => place(key(1)),
+                _ => None,
+            };
+            (section, backend)
+        };
+        self.rows.sort_by_key(rank);
     }
 
     /// The values, section by section.

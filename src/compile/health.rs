@@ -258,7 +258,11 @@ fn codes(
 ) -> Vec<RangeInclusive<u16>> {
     match written.filter(|codes| !codes.is_empty()) {
         Some(written) => {
-            context.note_written(at, Json::from(written.to_vec()));
+            let shown = |code: &String| match code.parse::<u16>() {
+                Ok(code) => Json::from(code),
+                Err(_) => Json::from(code.as_str()),
+            };
+            context.note_written(at, written.iter().map(shown).collect());
             written
                 .iter()
                 .filter_map(|code| parse_codes(code))

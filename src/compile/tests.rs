@@ -53,6 +53,17 @@ fn warnings(text: &str) -> Vec<String> {
     warnings.iter().map(ToString::to_string).collect()
 }
 
+/// Compares rows of text, lines found and lines expected; says all that differ at once.
+fn assert_rows(rows: impl Iterator<Item = (String, Vec<String>, Vec<&'static str>)>) {
+    let mut wrong = String::new();
+    for (text, found, expected) in rows {
+        if found != expected {
+            wrong += &format!("{text}found    {found:#?}\nexpected {expected:#?}\n\n");
+        }
+    }
+    assert!(wrong.is_empty(), "{wrong}");
+}
+
 fn origin(compiled: &Compiled, index: usize) -> &Origin {
     match &compiled.plan.backends[index].kind {
         BackendKind::Origin(origin) => origin,

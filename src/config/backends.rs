@@ -14,7 +14,7 @@ const TIMEOUT: Kind = Kind::Duration {
     max_ms: 0,
 };
 const CONNECTIONS: Kind = Kind::Int {
-    min: 0,
+    min: 1,
     max: 1_000_000,
 };
 
@@ -44,14 +44,7 @@ pub const KEYS: &[Key] = &[
     Key::new("backends.*.connect_timeout", TIMEOUT).only(Providers::Origin),
     Key::new("backends.*.keep_alive_timeout", TIMEOUT).only(Providers::Origin),
     Key::new("backends.*.max_idle_conns", CONNECTIONS).only(Providers::Origin),
-    Key::new(
-        "backends.*.max_concurrent_conns",
-        Kind::Int {
-            min: 1,
-            max: 1_000_000,
-        },
-    )
-    .only(Providers::Origin),
+    Key::new("backends.*.max_concurrent_conns", CONNECTIONS).only(Providers::Origin),
     Key::new(
         "backends.*.forwarded_headers",
         Kind::Choice(&["standard", "x", "both", "none"]),
