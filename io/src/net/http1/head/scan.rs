@@ -105,6 +105,13 @@ impl Scan {
         end: usize,
         limits: &HeadLimits,
     ) -> Result<(), HeadError> {
+        // Before lengths, which are known only as the line grows: the answer must not depend on
+        // how much of the line has come.
+        if end > self.line_start && matches!(buf.get(self.line_start), Some(b' ' | b'\t')) {
+            return Err(HeadError::LeadingWhitespace {
+                at: self.line_start,
+            });
+        }
         let in_start_line = self.lines == 0;
         if in_start_line && end.saturating_sub(self.line_start) > limits.start_line_max {
             return Err(HeadError::StartLineTooLong {
@@ -122,12 +129,7 @@ impl Scan {
                 }
             });
         }
-        match buf.get(self.line_start) {
-            Some(b' ' | b'\t') if end > self.line_start => Err(HeadError::LeadingWhitespace {
-                at: self.line_start,
-            }),
-            _ => Ok(()),
-        }
+        Ok(())
     }
 }
 

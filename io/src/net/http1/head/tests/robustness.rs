@@ -91,6 +91,25 @@ fn every_split_gives_the_same() {
 }
 
 #[test]
+fn the_first_fault_is_named_wherever_the_input_is_cut() {
+    // Found by fuzzing: too long for a start line, but that shows only in its 41st byte.
+    let limits = HeadLimits {
+        bytes_max: 100,
+        start_line_max: 40,
+        headers_max: 4,
+    };
+    let text = [b" ".to_vec(), vec![b'x'; 80]].concat();
+    let expected = Err(HeadError::LeadingWhitespace { at: 0 });
+    for cut in 1..text.len() {
+        assert_eq!(
+            RequestHead::new().parse(&text[..cut], &limits),
+            expected,
+            "{cut}"
+        );
+    }
+}
+
+#[test]
 fn reset_forgets_a_begun_head() {
     let mut head = RequestHead::new();
     let limits = HeadLimits::default();
