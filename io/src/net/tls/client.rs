@@ -128,7 +128,8 @@ impl ClientTls {
             io::Error::new(io::ErrorKind::InvalidInput, "invalid TLS server name")
         })?;
         let connector = TlsConnector::from(Arc::clone(&self.config));
-        Ok(connector.connect(name, stream).await?)
+        // In a box of its own: kilobytes that matter only until the handshake is over.
+        Ok(Box::pin(connector.connect(name, stream)).await?)
     }
 
     /// Whether [`ClientTls::connect`] takes `name`: a host name, or an address with or without

@@ -111,7 +111,8 @@ impl ServerTls {
     /// When the client breaks the handshake off or both sides have nothing in common.
     pub async fn accept(&self, stream: TcpStream) -> io::Result<AcceptedStream> {
         let acceptor = TlsAcceptor::from(Arc::clone(&self.config));
-        Ok(acceptor.accept(stream).await?)
+        // In a box of its own: kilobytes that matter only until the handshake is over.
+        Ok(Box::pin(acceptor.accept(stream)).await?)
     }
 }
 
