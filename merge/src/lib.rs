@@ -34,11 +34,19 @@
 
 mod arena;
 mod error;
+mod labels;
 pub mod limits;
 mod merge;
+mod number;
+mod parse;
 mod plan;
 pub mod query;
+mod reduce;
+mod sample;
+mod series;
+mod split;
 mod strategy;
+mod write;
 
 pub use arena::Arena;
 pub use error::MemberFailure;

@@ -24,7 +24,9 @@ pub const LABELS_PER_SERIES_MAX: usize = 1024;
 /// Most bytes of one series' label object.
 pub const LABEL_BYTES_MAX: usize = 256 * KIB;
 /// Most bytes of one sample: its time and value, or a native histogram with all its buckets.
-pub const SAMPLE_BYTES_MAX: usize = 256 * KIB;
+pub const SAMPLE_BYTES_MAX: usize = 128 * KIB;
+/// Most native histogram samples of one series; a range query gives at most 11,000.
+pub const HISTOGRAMS_PER_SERIES_MAX: usize = 100_000;
 /// Most bytes of a string such as a warning, a label value in a list, or an error text.
 pub const STRING_BYTES_MAX: usize = 256 * KIB;
 /// Most distinct warnings (and infos) that an answer carries.

@@ -9,7 +9,9 @@ mod reach;
 #[cfg(test)]
 mod tests;
 
-use crate::query::{self, Aggregate, Binary, Grouping, Kind, Node, OperatorKind};
+use crate::query::{
+    self, Aggregate, Binary, Grouping, Kind, Node, OperatorKind, Selector, Subquery, When,
+};
 use crate::strategy::Strategy;
 use reach::{Clash, Reach, reach};
 
@@ -117,6 +119,26 @@ pub enum PlanWarning {
              would refuse such a query"
     )]
     Clash,
+    /// An additive aggregation of series whatever their name. Servers hold series about
+    /// themselves and their targets (`up`, `scrape_…`) that are often the same everywhere.
+    #[error(
+        "{operator} over series of any name: one that several replica groups hold is counted \
+             more than once"
+    )]
+    AnyName {
+        /// The aggregation's name.
+        operator: &'static str,
+    },
+    /// An additive aggregation that reaches back with `offset` or `@`: groups are known to be
+    /// disjoint now, not then.
+    #[error(
+        "{operator} over earlier samples (offset or @): a series that has moved between \
+             replica groups since is counted more than once"
+    )]
+    Earlier {
+        /// The aggregation's name.
+        operator: &'static str,
+    },
     /// The text is not understood; it is sent as is.
     #[error("query cannot be planned ({reason}): the answer may not cover all replica groups")]
     Unplanned {
@@ -284,7 +306,7 @@ fn input_warning(aggregate: &Aggregate) -> Option<PlanWarning> {
     let operator = aggregate.operator;
     let input = &aggregate.input;
     match reach(input, false) {
-        Reach::PerSeries(traits) if traits.clash == Clash::None => None,
+        Reach::PerSeries(traits) if traits.clash == Clash::None => placement_warning(aggregate),
         Reach::PerSeries(_) => Some(PlanWarning::Clash),
         // Every group would count the constant once.
         Reach::Constant => Some(PlanWarning::Aggregation { operator }),
@@ -299,6 +321,25 @@ fn input_warning(aggregate: &Aggregate) -> Option<PlanWarning> {
             }
         }),
     }
+}
+
+/// Says why the groups' series may not be disjoint, where adding them up would show.
+fn placement_warning(aggregate: &Aggregate) -> Option<PlanWarning> {
+    let operator = aggregate.operator;
+    if !matches!(operator, "sum" | "count" | "count_values" | "avg") {
+        return None;
+    }
+    let has = |is_wanted: &dyn Fn(&Node) -> bool| aggregate.input.find(is_wanted).is_some();
+    if has(&|node| matches!(node, Node::Selector(selector) if selector.takes_any_name())) {
+        return Some(PlanWarning::AnyName { operator });
+    }
+    let is_earlier = |node: &Node| match node {
+        Node::Selector(Selector { when, .. }) | Node::Subquery(Subquery { when, .. }) => {
+            *when != When::default()
+        }
+        _ => false,
+    };
+    has(&is_earlier).then_some(PlanWarning::Earlier { operator })
 }
 
 /// Says why a global expression may be wrong when each group computes it alone.

@@ -53,6 +53,9 @@ fn provable_queries_carry_no_warning() {
         ("sum(up > 1)", Sum, Ignored),
         ("count by (job) (up == 0)", Sum, Ignored),
         ("count_values(\"v\", up)", Sum, Ignored),
+        ("sum({__name__=~\"a.*\"})", Sum, Ignored),
+        ("max({job=\"x\"} offset 5m)", Max, Ignored),
+        ("up{a=`\\d\"`}", Dedup, Conflicts),
         ("min(up * 2)", Min, Ignored),
         ("max by (a) (time() - up)", Max, Ignored),
         ("group(up)", Group, Ignored),
@@ -169,6 +172,29 @@ fn doubtful_queries_say_why() {
             "predict_linear(x[5m], scalar(y))",
             Dedup,
             Function { function: "scalar" },
+        ),
+        ("count({job=\"x\"})", Sum, AnyName { operator: "count" }),
+        (
+            "avg({__name__=~\".+\",job=\"x\"} > 1)",
+            Mean,
+            AnyName { operator: "avg" },
+        ),
+        (
+            "sum(rate(x[5m] offset 1h))",
+            Sum,
+            Earlier { operator: "sum" },
+        ),
+        (
+            "count_values(\"v\", x @ end())",
+            Sum,
+            Earlier {
+                operator: "count_values",
+            },
+        ),
+        (
+            "sum(max_over_time(x[5m:1m] offset 1h))",
+            Sum,
+            Earlier { operator: "sum" },
         ),
         ("sum(rate({job=\"x\"}[5m]))", Sum, Clash),
         (

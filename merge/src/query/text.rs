@@ -1,8 +1,8 @@
 //! Readies query text for the parser: bounds it, and hides what the parser need not see.
 //!
 //! Regular expressions become numbered placeholders (compiling them takes milliseconds, and some
-//! of Go's are none of Rust's), function names that the parser does not know become their
-//! synonyms. Comments and strings are respected; the text that is sent never changes.
+//! of Go's are none of Rust's), raw strings become quoted ones, function names that the parser
+//! does not know become their synonyms. Comments and strings are respected; the text that is sent never changes.
 
 use crate::limits::{QUERY_BYTES_MAX, QUERY_DEPTH_MAX, QUERY_OPERATORS_MAX};
 
@@ -136,6 +136,16 @@ impl<'q> Scan<'q> {
             self.out.push_str(&placeholder(self.regexes.len()));
             self.out.push('"');
             self.regexes.push(literal.to_owned());
+        } else if quote == b'`' {
+            // The parser takes backslashes in raw strings for escapes.
+            let raw = &literal[1..literal.len() - 1];
+            self.out.push('"');
+            self.out.push_str(
+                &raw.replace('\\', "\\\\")
+                    .replace('"', "\\\"")
+                    .replace('\n', "\\n"),
+            );
+            self.out.push('"');
         } else {
             self.out.push_str(literal);
         }
@@ -193,6 +203,7 @@ mod tests {
                 &["'x'"],
             ),
             ("up{a=~`\\d`}", r#"up{a=~"r0"}"#, &["`\\d`"]),
+            ("up{a=`\\d\"\n`}", "up{a=\"\\\\d\\\"\\n\"}", &[]),
             ("up # \"open", "up # \"open", &[]),
             (
                 "holt_winters (x[5m], 0.3, 0.1)",
