@@ -62,6 +62,8 @@ pub(crate) struct RowSample<'a> {
     value: Point<'a>,
     /// Under a mean: the count of `value`, a sum.
     count: Option<Point<'a>>,
+    /// Another member of the group disagrees.
+    is_disputed: bool,
 }
 
 type Row<'a> = Vec<RowSample<'a>>;
@@ -390,6 +392,7 @@ impl<'a> Reducer<'a> {
                     pair,
                     value,
                     count,
+                    is_disputed: false,
                 });
             }
             for source in &mut self.sources[at..at + width] {
@@ -416,17 +419,19 @@ impl<'a> Reducer<'a> {
         }
     }
 
-    /// Adds a sample to the row, unless its group is in it already.
+    /// Adds a sample to the row, unless its group is in it already. A disagreement counts once per
+    /// point, however many members disagree.
     fn take(&mut self, sample: RowSample<'a>) {
-        match self.row.last() {
-            Some(last) if last.group == sample.group => {
-                let differs = differ(&last.value, &sample.value)
-                    || match (&last.count, &sample.count) {
+        match self.row.last_mut() {
+            Some(kept) if kept.group == sample.group => {
+                let differs = differ(&kept.value, &sample.value)
+                    || match (&kept.count, &sample.count) {
                         (Some(kept), Some(other)) => differ(kept, other),
                         _ => false,
                     };
-                if differs && let Some(count) = self.conflicts.get_mut(sample.group as usize) {
-                    *count += 1;
+                if differs && !kept.is_disputed {
+                    kept.is_disputed = true;
+                    count_one(&mut self.conflicts, sample.group);
                 }
             }
             _ => self.row.push(sample),
@@ -438,13 +443,11 @@ impl<'a> Reducer<'a> {
             return;
         }
         self.doubts.is_shared_unevenly |= self.row.len() < self.groups;
-        if let [first, rest @ ..] = self.row.as_slice() {
-            let conflicts = rest
-                .iter()
-                .filter(|other| differ(&first.value, &other.value))
-                .count();
-            self.doubts.group_conflicts += conflicts as u64;
-            self.doubts.is_shared_unevenly |= conflicts > 0;
+        if let [first, rest @ ..] = self.row.as_slice()
+            && rest.iter().any(|other| differ(&first.value, &other.value))
+        {
+            self.doubts.group_conflicts += 1;
+            self.doubts.is_shared_unevenly = true;
         }
     }
 
@@ -480,7 +483,8 @@ impl<'a> Reducer<'a> {
             self.close(out, Stage::Idle);
             return 1;
         };
-        let mut chosen: Option<(Origin, &'a Histogram<'a>)> = None;
+        let mut chosen: Option<(u32, &'a Histogram<'a>)> = None;
+        let (mut is_disputed, mut groups_disagree) = (false, false);
         for source in &mut self.sources {
             let Some(histogram) = source.histograms.get(source.next) else {
                 continue;
@@ -489,24 +493,21 @@ impl<'a> Reducer<'a> {
                 continue;
             }
             source.next += 1;
-            match chosen {
-                None => chosen = Some((source.origin, histogram)),
-                Some((origin, kept)) if kept.text != histogram.text => {
-                    if origin.group == source.origin.group {
-                        if let Some(count) = self.conflicts.get_mut(origin.group as usize) {
-                            *count += 1;
-                        }
-                    } else if !self.rules.strategy.is_numeric() {
-                        self.doubts.group_conflicts += 1;
-                        self.doubts.is_shared_unevenly = true;
-                    }
-                }
-                Some(_) => {}
-            }
+            let (group, kept) = *chosen.get_or_insert((source.origin.group, histogram));
+            let differs = kept.text != histogram.text;
+            is_disputed |= differs && group == source.origin.group;
+            groups_disagree |= differs && group != source.origin.group;
         }
-        let Some((_, histogram)) = chosen else {
+        let Some((group, histogram)) = chosen else {
             return 1;
         };
+        if is_disputed {
+            count_one(&mut self.conflicts, group);
+        }
+        if groups_disagree && self.keeps_first() {
+            self.doubts.group_conflicts += 1;
+            self.doubts.is_shared_unevenly = true;
+        }
         self.write_histogram(out, histogram);
         ROW_UNITS * self.sources.len() + histogram.text.len() / 4
     }
@@ -528,6 +529,12 @@ impl<'a> Reducer<'a> {
         room.push(b',');
         room.extend_from_slice(histogram.text);
         room.push(b']');
+    }
+}
+
+fn count_one(counts: &mut [u64], group: u32) {
+    if let Some(count) = counts.get_mut(group as usize) {
+        *count += 1;
     }
 }
 
