@@ -198,7 +198,8 @@ mod tests {
 
     #[test]
     fn reads_sorts_and_injects() {
-        let cases: &[(&str, &[(&str, &str)], &str, bool)] = &[
+        type Case<'t> = (&'t str, &'t [(&'static str, &'static str)], &'t str, bool);
+        let cases: &[Case<'_>] = &[
             ("{}", &[], "", true),
             (r#"{"a":"1","b":"2"}"#, &[], "a=1,b=2", true),
             (r#"{"b":"2","a":"1"}"#, &[], "a=1,b=2", false),

@@ -8,8 +8,6 @@ mod first;
 mod mean;
 mod min_max;
 mod sum;
-#[cfg(test)]
-mod tests;
 
 use crate::labels::LabelSet;
 use crate::number::write_float;

@@ -248,6 +248,74 @@ fn read_back(body: &[u8], is_sorted: bool) -> Data {
     data
 }
 
+/// Random groups: each member's data, or `None` where it fails.
+fn random_groups(random: &mut Random, is_vector: bool) -> (Vec<GroupSpec>, Vec<Vec<Option<Data>>>) {
+    let (mut specs, mut groups) = (Vec::new(), Vec::new());
+    for group in 0..=random.below(3) {
+        let count = 1 + random.below(3);
+        let mut spec = GroupSpec::single(&format!("g{group}"));
+        spec.members.resize(count, MemberSpec::new("m"));
+        specs.push(spec);
+        let mut members: Vec<Option<Data>> = Vec::new();
+        for member in 0..count {
+            let repeats = member > 0 && random.one_in(3);
+            members.push(match random.one_in(8) {
+                true => None,
+                false if repeats => members[member - 1].clone(),
+                false => Some(random_data(random, is_vector)),
+            });
+        }
+        groups.push(members);
+    }
+    (specs, groups)
+}
+
+/// Merges the groups' data, which arrive in any order and any form.
+fn merge_shuffled(
+    random: &mut Random,
+    plan: &Plan,
+    specs: &[GroupSpec],
+    groups: &[Vec<Option<Data>>],
+    is_vector: bool,
+) -> Merged {
+    let arena = Arena::new(ARENA_BYTES_DEFAULT, groups.iter().map(Vec::len).sum());
+    let mut merge = Merge::new(&arena, plan, specs, MergeOptions::default());
+    let mut order: Vec<(usize, usize)> = Vec::new();
+    for (group, members) in groups.iter().enumerate() {
+        order.extend((0..members.len()).map(|member| (group, member)));
+    }
+    for at in (1..order.len()).rev() {
+        order.swap(at, random.below(at + 1));
+    }
+    for (group, member) in order {
+        let slot = Slot {
+            group,
+            member,
+            variant: 0,
+        };
+        match &groups[group][member] {
+            Some(data) => merge.add(slot, Answer::new(200, render(random, data, is_vector))),
+            None => merge.fail(slot, MemberFailure::TimedOut),
+        }
+        if random.one_in(2) {
+            merge.step(1);
+        }
+    }
+    merge.finish()
+}
+
+fn bits(data: &Data) -> Vec<(Labels, Vec<(i64, u64)>)> {
+    let canonical = |value: f64| if value.is_nan() { f64::NAN } else { value };
+    data.iter()
+        .map(|(labels, samples)| {
+            let samples = samples
+                .iter()
+                .map(|(time, value)| (*time, canonical(*value).to_bits()));
+            (labels.clone(), samples.collect())
+        })
+        .collect()
+}
+
 #[test]
 fn random_answers_agree_with_the_model() {
     let mut random = Random(0x1f3d_5b79_a2c4_e608);
@@ -270,74 +338,19 @@ fn random_answers_agree_with_the_model() {
         };
         let query = queries[random.below(queries.len())];
         let plan = plan(&endpoint, Some(query), &PlanOptions::default());
-        let (mut specs, mut groups) = (Vec::new(), Vec::new());
-        for group in 0..=random.below(3) {
-            let count = 1 + random.below(3);
-            let mut spec = GroupSpec::single(&format!("g{group}"));
-            spec.members.resize(count, MemberSpec::new("m"));
-            specs.push(spec);
-            let mut members: Vec<Option<Data>> = Vec::new();
-            for member in 0..count {
-                let repeats = member > 0 && random.one_in(3);
-                members.push(match random.one_in(8) {
-                    true => None,
-                    false if repeats => members[member - 1].clone(),
-                    false => Some(random_data(&mut random, is_vector)),
-                });
-            }
-            groups.push(members);
-        }
-        if groups.iter().flatten().all(Option::is_none) {
+        let (specs, groups) = random_groups(&mut random, is_vector);
+        let usable = groups.iter().flatten().flatten().count();
+        if usable == 0 {
             continue;
         }
-        let slots = groups.iter().map(Vec::len).sum();
-        let arena = Arena::new(ARENA_BYTES_DEFAULT, slots);
-        let mut merge = Merge::new(&arena, &plan, &specs, MergeOptions::default());
-        // Answers arrive in any order.
-        let mut order: Vec<Slot> = groups
-            .iter()
-            .enumerate()
-            .flat_map(|(group, members)| {
-                (0..members.len()).map(move |member| Slot {
-                    group,
-                    member,
-                    variant: 0,
-                })
-            })
-            .collect();
-        for at in (1..order.len()).rev() {
-            order.swap(at, random.below(at + 1));
-        }
-        for slot in order {
-            match &groups[slot.group][slot.member] {
-                Some(data) => {
-                    let body = render(&mut random, data, is_vector);
-                    merge.add(slot, Answer::new(200, body));
-                }
-                None => merge.fail(slot, MemberFailure::TimedOut),
-            }
-            if random.one_in(2) {
-                merge.step(1);
-            }
-        }
-        let merged = merge.finish();
+        let merged = merge_shuffled(&mut random, &plan, &specs, &groups, is_vector);
         let body = merged.body.concat();
         let shown = String::from_utf8_lossy(&body);
         let (mut expected, conflicts) = expected(plan.strategy, &groups);
         expected.retain(|_, samples| !samples.is_empty());
         // One usable answer, and one group's instant answer, keep their upstream order.
-        let usable = groups.iter().flatten().flatten().count();
         let is_sorted = usable > 1 && (groups.len() > 1 || !is_vector);
         let found = read_back(&body, is_sorted);
-        let bits = |data: &Data| -> Vec<(Labels, Vec<(i64, u64)>)> {
-            let canonical = |value: f64| if value.is_nan() { f64::NAN } else { value };
-            data.iter()
-                .map(|(labels, samples)| {
-                    let samples = samples.iter().map(|(t, v)| (*t, canonical(*v).to_bits()));
-                    (labels.clone(), samples.collect())
-                })
-                .collect()
-        };
         assert_eq!(
             bits(&found),
             bits(&expected),

@@ -1,3 +1,5 @@
+//! One row per contract sentence of the merge.
+
 use super::*;
 use crate::limits::ARENA_BYTES_DEFAULT;
 use crate::plan::{PlanOptions, plan};

@@ -1,3 +1,5 @@
+//! Tests of the canonical sample text.
+
 use super::*;
 use crate::number::write_float;
 
