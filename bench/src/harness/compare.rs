@@ -63,7 +63,7 @@ pub(super) fn compare(
         window: options.window,
         place: Place {
             cpu: Some(setup.layout.load),
-            nice: 0,
+            nice: setup.nice,
         },
     };
     turns(options.rounds, &mut entries, &load, budget, |entry| {

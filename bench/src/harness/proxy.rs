@@ -186,7 +186,7 @@ impl Program {
             .with_context(|| format!("cannot write {}", config.display()))?;
         let place = Place {
             cpu: self.kind.cpu(setup.layout),
-            nice: 0,
+            nice: setup.nice,
         };
         let arguments = self.kind.arguments(&config, setup.dir);
         let mut process = Process::start(name, place, &self.path, &arguments, setup.dir)?;
@@ -205,6 +205,8 @@ pub(super) struct Setup<'a> {
     pub(super) dir: &'a Path,
     /// Which CPUs are whose.
     pub(super) layout: Layout,
+    /// Niceness of all that is measured.
+    pub(super) nice: i32,
     /// What stands behind the proxy.
     pub(super) origin: SocketAddr,
 }

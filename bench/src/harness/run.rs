@@ -92,12 +92,13 @@ pub fn run(options: &Options) -> Result<ExitCode> {
     let scratch = Scratch::new()?;
     let place = Place {
         cpu: Some(layout.origin),
-        nice: 0,
+        nice: options.nice,
     };
     let (_origin, origin) = start_origin(0, "origin", place, &scratch.0)?;
     let setup = Setup {
         dir: &scratch.0,
         layout,
+        nice: options.nice,
         origin,
     };
     run_scenarios(options, &programs, &setup, &budget, &mut results);

@@ -20,8 +20,10 @@ use super::run::start_origin;
 use crate::fixtures::RangeAnswer;
 
 const CONFIG: &str = include_str!("../../peers/ringway-tail.yaml");
-/// Niceness of what must not get in the way of the measurement.
-const LOW_PRIORITY: i32 = 10;
+/// What must not get in the way of the measurement is so much nicer.
+const NICER_BY: i32 = 10;
+/// The nicest the kernel knows.
+const NICEST: i32 = 19;
 /// Connections of the small requests.
 const SMALL_CONNECTIONS: usize = 16;
 
@@ -55,7 +57,7 @@ pub(super) fn tail(options: &Options, program: &Program, setup: &Setup<'_>) -> R
         window: options.tail_window,
         place: Place {
             cpu: Some(setup.layout.load),
-            nice: 0,
+            nice: setup.nice,
         },
     };
     let merging = Load {
@@ -66,7 +68,7 @@ pub(super) fn tail(options: &Options, program: &Program, setup: &Setup<'_>) -> R
         window: options.tail_window + WARMUP * 2,
         place: Place {
             cpu: Some(setup.layout.load),
-            nice: LOW_PRIORITY,
+            nice: (setup.nice + NICER_BY).min(NICEST),
         },
     };
     let alone = Offered::start(proxy.address, &small, pid)?.finish()?;
@@ -84,7 +86,7 @@ pub(super) fn tail(options: &Options, program: &Program, setup: &Setup<'_>) -> R
 fn range_origins(setup: &Setup<'_>) -> Result<Vec<(Process, SocketAddr)>> {
     let place = Place {
         cpu: Some(setup.layout.origin),
-        nice: LOW_PRIORITY,
+        nice: (setup.nice + NICER_BY).min(NICEST),
     };
     (0..3)
         .map(|number| start_origin(number, &format!("range{number}"), place, setup.dir))
