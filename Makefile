@@ -20,4 +20,4 @@ test: ## all that a change must pass
 
 bench: ## throughput and latency against the proxies installed here, under 3 minutes
 	@.ci/setup.sh bench
-	@PATH="$$PATH:/usr/sbin:$$HOME/.cargo/bin" bench/run
+	@PATH="$$PATH:/usr/sbin:$$HOME/.cargo/bin" bench/run.sh

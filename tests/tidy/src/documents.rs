@@ -8,9 +8,6 @@ use crate::rust::{parse, without_unit_tests};
 const METRICS: &str = "docs/metrics.md";
 const CONFIGURATION: &str = "docs/configuration.md";
 
-/// The keys that the loader knows, as `section.<name>.key`.
-pub type KeyTable<'a> = &'a [String];
-
 fn find<'a>(files: &'a [File], path: &str) -> Result<&'a File, Vec<Finding>> {
     let missing = || {
         vec![Finding::new(
@@ -76,8 +73,35 @@ fn is_metric(text: &str) -> bool {
     rest.is_some_and(|rest| !rest.is_empty() && rest.chars().all(word))
 }
 
+/// The keys of the loader's table that hold a value and are built, as documents write them:
+/// `backends.<name>.alb.pool[].weight`.
+///
+/// The table is read as text, so that this package needs nothing of the product: every `Key::new(` with a
+/// literal path under `src/config`. `Key::later(` announces keys that are still refused.
+pub fn configuration_keys(files: &[File]) -> Vec<String> {
+    let mut keys = Vec::new();
+    let table = |file: &&File| file.is_rust() && file.is_in("src/config") && !file.is_test();
+    for file in files.iter().filter(table) {
+        for row in without_unit_tests(&file.text).split("Key::new(").skip(1) {
+            let literal = row
+                .trim_start()
+                .strip_prefix('"')
+                .and_then(|rest| rest.split_once('"'));
+            let Some((path, rest)) = literal else {
+                continue;
+            };
+            let kind = rest.trim_start_matches([',', ' ', '\n']);
+            let holds_nothing = ["Kind::Section", "Kind::Names", "Kind::PoolEntry"];
+            if !holds_nothing.iter().any(|word| kind.starts_with(word)) {
+                keys.push(path.replace(".*", ".<name>").replace(".[]", "[]"));
+            }
+        }
+    }
+    keys
+}
+
 /// Every configuration key is an entry `### path:` of `docs/configuration.md`, and every entry is a key.
-pub fn keys_are_documented(files: &[File], keys: KeyTable<'_>) -> Vec<Finding> {
+pub fn keys_are_documented(files: &[File], keys: &[String]) -> Vec<Finding> {
     let document = match find(files, CONFIGURATION) {
         Ok(document) => document,
         Err(findings) => return findings,
@@ -159,7 +183,7 @@ fn resolve(folder: &str, target: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::{keys_are_documented, links_lead_somewhere, metrics_have_rows};
+    use super::{configuration_keys, keys_are_documented, links_lead_somewhere, metrics_have_rows};
     use crate::files::File;
 
     #[test]
@@ -200,6 +224,21 @@ mod tests {
         );
         let more = ["main.server_name".to_owned(), "main.instance_id".to_owned()];
         assert_eq!(keys_are_documented(&[document], &more).len(), 1);
+    }
+
+    #[test]
+    fn the_table_of_keys_is_read() {
+        let table = r#"
+            Key::new("a", Kind::Section), Key::new("a.*.b", Kind::Text),
+            Key::new(
+                "a.*.c.[].d",
+                Kind::Int { min: 0, max: 1 },
+            ).only(X), Key::later("a.e", "caching"), Key::new("a.c.[]", Kind::PoolEntry),"#;
+        let keys = configuration_keys(&[
+            File::new("src/config/a.rs", table),
+            File::new("src/b.rs", table),
+        ]);
+        assert_eq!(keys, ["a.<name>.b", "a.<name>.c[].d"]);
     }
 
     #[test]

@@ -72,7 +72,7 @@ pub fn merge_is_pure(files: &[File]) -> Vec<Finding> {
         "std::env",
         "std::process",
         "Instant::now",
-        "SystemTime",
+        "SystemTime::now",
     ];
     let mut findings = Vec::new();
     for file in files

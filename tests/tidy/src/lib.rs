@@ -10,7 +10,9 @@ mod layout;
 mod manifests;
 mod rust;
 
-pub use documents::{KeyTable, keys_are_documented, links_lead_somewhere, metrics_have_rows};
+pub use documents::{
+    configuration_keys, keys_are_documented, links_lead_somewhere, metrics_have_rows,
+};
 pub use doors::{doors_are_kept, merge_is_pure, no_shared_state};
 pub use files::{File, Finding, read_repository, report};
 pub use layout::{

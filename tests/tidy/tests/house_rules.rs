@@ -59,6 +59,18 @@ fn every_metric_is_documented() {
 }
 
 #[test]
+fn every_configuration_key_is_documented() {
+    let files = read_repository();
+    let keys = tidy::configuration_keys(&files);
+    assert!(
+        keys.len() > 50,
+        "only {} keys were found: has the table moved?",
+        keys.len()
+    );
+    report(&tidy::keys_are_documented(&files, &keys));
+}
+
+#[test]
 fn every_link_leads_somewhere() {
     report(&tidy::links_lead_somewhere(&read_repository()));
 }
