@@ -189,7 +189,10 @@ impl Limits {
         }
         let wanted = RING_BYTES * shards;
         let has_rings = !matches!(driver, DriverChoice::Epoll);
-        if let Some(locked) = self.locked_bytes.filter(|bytes| has_rings && *bytes < wanted) {
+        if let Some(locked) = self
+            .locked_bytes
+            .filter(|bytes| has_rings && *bytes < wanted)
+        {
             tracing::warn!(
                 memlock = locked,
                 wanted,

@@ -72,7 +72,10 @@ fn configuration(addresses: &[SocketAddr; 6]) -> String {
          - web-1\n        - name: web-2\n          weight: 2\n  \
          metrics:\n    provider: alb\n    alb:\n      mechanism: tsm\n      pool:\n",
     );
-    for name in origins::NAMES.iter().filter(|name| name.starts_with("shard")) {
+    for name in origins::NAMES
+        .iter()
+        .filter(|name| name.starts_with("shard"))
+    {
         let _ = writeln!(text, "        - {name}");
     }
     text

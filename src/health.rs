@@ -168,14 +168,42 @@ mod tests {
     #[test]
     fn transitions_follow_the_contract() {
         let rows: &[(&str, &str, &[i8])] = &[
-            ("start: passes below the threshold stay unknown", "++", &[0, 0]),
-            ("start: recovery_threshold passes make available", "+++", &[0, 0, 1]),
-            ("start: failure_threshold failures make unavailable", "---", &[0, 0, -1]),
+            (
+                "start: passes below the threshold stay unknown",
+                "++",
+                &[0, 0],
+            ),
+            (
+                "start: recovery_threshold passes make available",
+                "+++",
+                &[0, 0, 1],
+            ),
+            (
+                "start: failure_threshold failures make unavailable",
+                "---",
+                &[0, 0, -1],
+            ),
             ("start: mixed results stay unknown", "++--++--", &[0; 8]),
-            ("available: failures below the threshold change nothing", "+++--+--", &[0, 0, 1, 1, 1, 1, 1, 1]),
-            ("available: the threshold makes unavailable", "+++---", &[0, 0, 1, 1, 1, -1]),
-            ("unavailable: passes below the threshold change nothing", "---++-++", &[0, 0, -1, -1, -1, -1, -1, -1]),
-            ("unavailable: the threshold makes available", "---+++", &[0, 0, -1, -1, -1, 1]),
+            (
+                "available: failures below the threshold change nothing",
+                "+++--+--",
+                &[0, 0, 1, 1, 1, 1, 1, 1],
+            ),
+            (
+                "available: the threshold makes unavailable",
+                "+++---",
+                &[0, 0, 1, 1, 1, -1],
+            ),
+            (
+                "unavailable: passes below the threshold change nothing",
+                "---++-++",
+                &[0, 0, -1, -1, -1, -1, -1, -1],
+            ),
+            (
+                "unavailable: the threshold makes available",
+                "---+++",
+                &[0, 0, -1, -1, -1, 1],
+            ),
         ];
         for (name, results, expected) in rows {
             let mut record = Record::new(Some(THREE));
@@ -203,7 +231,10 @@ mod tests {
     fn down_since_is_the_flip_and_detail_the_last_failure() {
         let mut record = Record::new(Some(THREE));
         walk(&mut record, "-----");
-        assert_eq!(record.down_since(), Some(UNIX_EPOCH + Duration::from_secs(2)));
+        assert_eq!(
+            record.down_since(),
+            Some(UNIX_EPOCH + Duration::from_secs(2))
+        );
         assert_eq!(record.detail(), "failure 4");
         walk(&mut record, "+++");
         assert_eq!(record.down_since(), None);
@@ -218,7 +249,11 @@ mod tests {
         assert_eq!(record.observe(&pass, UNIX_EPOCH), None);
         assert_eq!(
             record.observe(&pass, UNIX_EPOCH),
-            Some(Flip { from: Health::Unknown, to: Health::Available, threshold: 3 })
+            Some(Flip {
+                from: Health::Unknown,
+                to: Health::Available,
+                threshold: 3
+            })
         );
         assert_eq!(record.observe(&pass, UNIX_EPOCH), None);
     }

@@ -139,7 +139,10 @@ impl Families {
         let mut buckets = Vec::new();
         for (n, bound) in counts.bounds.iter().enumerate() {
             below += counts.buckets[n];
-            let earlier = before.get_bucket().get(n).map_or(0, Bucket::cumulative_count);
+            let earlier = before
+                .get_bucket()
+                .get(n)
+                .map_or(0, Bucket::cumulative_count);
             let mut bucket = Bucket::default();
             bucket.set_upper_bound(*bound);
             bucket.set_cumulative_count(earlier + below);

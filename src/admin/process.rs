@@ -58,7 +58,11 @@ fn kibibytes(status: &str, key: &str) -> Option<u64> {
 
 fn number(status: &str, key: &str) -> Option<u64> {
     let line = status.lines().find(|line| line.starts_with(key))?;
-    line[key.len()..].split_ascii_whitespace().next()?.parse().ok()
+    line[key.len()..]
+        .split_ascii_whitespace()
+        .next()?
+        .parse()
+        .ok()
 }
 
 #[cfg(test)]

@@ -279,7 +279,11 @@ async fn answer(
     match (page, name) {
         (AdminPage::Ping, _) => with(text(StatusCode::OK, "pong"), CACHE_CONTROL, "no-cache"),
         (AdminPage::Metrics, _) => match ask(calls, Call::Metrics).await {
-            Some(body) => with(text(StatusCode::OK, body), CONTENT_TYPE, metrics::CONTENT_TYPE),
+            Some(body) => with(
+                text(StatusCode::OK, body),
+                CONTENT_TYPE,
+                metrics::CONTENT_TYPE,
+            ),
             None => unavailable(),
         },
         (AdminPage::Config, _) => match ask(calls, Call::Config).await {
@@ -298,7 +302,10 @@ async fn answer(
             let name: Box<str> = name.into();
             match ask(calls, |reply| Call::Check(name, reply)).await {
                 Some(Some(check)) => check_now(&check).await,
-                Some(None) => text(StatusCode::NOT_FOUND, "no such backend, or it has no probe\n"),
+                Some(None) => text(
+                    StatusCode::NOT_FOUND,
+                    "no such backend, or it has no probe\n",
+                ),
                 None => unavailable(),
             }
         }
@@ -374,7 +381,11 @@ async fn check_now(now: &CheckNow) -> Answer {
                 // The expectation counts: an origin that answers 200 with the wrong body is not well.
                 *answer.status_mut() = StatusCode::SERVICE_UNAVAILABLE;
                 let status = found.status.as_u16().to_string();
-                answer = with(answer, HeaderName::from_static("trk-hc-origin-status"), &status);
+                answer = with(
+                    answer,
+                    HeaderName::from_static("trk-hc-origin-status"),
+                    &status,
+                );
                 answer = with(answer, HeaderName::from_static("trk-hc-expectation"), &why);
             }
             answer
@@ -383,7 +394,11 @@ async fn check_now(now: &CheckNow) -> Answer {
     let status = now.health.to_string();
     answer = with(answer, HeaderName::from_static("trk-hc-status"), &status);
     if now.health < 0 {
-        answer = with(answer, HeaderName::from_static("trk-hc-detail"), &now.detail);
+        answer = with(
+            answer,
+            HeaderName::from_static("trk-hc-detail"),
+            &now.detail,
+        );
     }
     answer
 }

@@ -2,7 +2,9 @@
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 
-use ringway_io::net::tls::{ClientTls, ServerTls};
+use ringway_io::net::tls::{
+    CertKeyPem, CertPem, ClientTls, ClientTlsOptions, ServerTls, SystemRoots,
+};
 use ringway_shards::plan::{Origin, Scheme};
 use serde_json::Value as Json;
 
@@ -34,6 +36,16 @@ impl Client {
 struct Pair<'a> {
     chain: &'a [u8],
     key: &'a [u8],
+}
+
+impl Pair<'_> {
+    fn to_pem(&self, label: &str) -> CertKeyPem {
+        CertKeyPem {
+            label: label.to_owned(),
+            chain_pem: self.chain.to_vec(),
+            key_pem: self.key.to_vec(),
+        }
+    }
 }
 
 /// Both files of a pair; half a pair is a problem.
@@ -158,7 +170,7 @@ pub(super) fn client(
         authorities: authorities.collect::<Vec<_>>().join(&b'\n'),
         pair,
     };
-    match build_client(&options) {
+    match build_client(&options, context.inputs.files.system_roots()) {
         Ok(settings) => Some(Client {
             settings: Some(settings),
             digest: options.digest(),
@@ -171,12 +183,18 @@ pub(super) fn client(
 }
 
 /// TLS of an origin's probe.
-pub(super) fn for_probe(scheme: Scheme, origin: &Origin) -> Option<ClientTls> {
+pub(super) fn for_probe(
+    context: &Context<'_>,
+    scheme: Scheme,
+    origin: &Origin,
+) -> Option<ClientTls> {
     match (scheme, &origin.tls) {
         (Scheme::Http, _) => None,
         (Scheme::Https, Some(tls)) => Some(tls.clone()),
         // Only the probe speaks TLS: nothing is configured for it.
-        (Scheme::Https, None) => build_client(&Options::default()).ok(),
+        (Scheme::Https, None) => {
+            build_client(&Options::default(), context.inputs.files.system_roots()).ok()
+        }
     }
 }
 
@@ -201,14 +219,34 @@ impl Options<'_> {
     }
 }
 
-/// The server side of `io::net::tls`.
+/// Protocols offered on either side.
+const ALPN: [&[u8]; 1] = [b"http/1.1"];
+
+/// The server side of `io::net::tls`; each pair goes with the backend it was written for.
 fn build_server(pairs: Vec<(&Pair<'_>, &str)>) -> Result<ServerTls, String> {
-    let _ = pairs;
-    Ok(ServerTls)
+    let certificates: Vec<CertKeyPem> = pairs
+        .into_iter()
+        .map(|(pair, name)| pair.to_pem(name))
+        .collect();
+    ServerTls::build(&certificates, &ALPN).map_err(|error| error.to_string())
 }
 
 /// The client side of `io::net::tls`.
-fn build_client(options: &Options<'_>) -> Result<ClientTls, String> {
-    let _ = options;
-    Ok(ClientTls)
+fn build_client(options: &Options<'_>, roots: &SystemRoots) -> Result<ClientTls, String> {
+    let extra_ca = match options.authorities.is_empty() {
+        true => Vec::new(),
+        false => vec![CertPem {
+            label: "certificate_authority_paths".to_owned(),
+            pem: options.authorities.clone(),
+        }],
+    };
+    let settings = ClientTlsOptions {
+        insecure_skip_verify: options.insecure_skip_verify,
+        extra_ca,
+        client: options
+            .pair
+            .as_ref()
+            .map(|pair| pair.to_pem("client_cert_path")),
+    };
+    ClientTls::build(&settings, roots, &ALPN).map_err(|error| error.to_string())
 }

@@ -1,9 +1,13 @@
 //! Reads the files that a configuration names, before anything is compiled.
 
+use std::cell::OnceCell;
 use std::collections::BTreeMap;
+
 use std::hash::{DefaultHasher, Hasher};
 use std::io::Read;
 use std::path::{Path as FilePath, PathBuf};
+
+use ringway_io::net::tls::SystemRoots;
 
 use super::fault::{Caution, Fault};
 use super::load::Document;
@@ -17,6 +21,7 @@ pub const PEM_BYTES_MAX: u64 = 1024 * 1024;
 #[derive(Clone, Debug, Default)]
 pub struct Files {
     contents: BTreeMap<String, Vec<u8>>,
+    system_roots: OnceCell<SystemRoots>,
     /// What is wrong with the files.
     pub problems: Vec<Problem>,
     /// What is doubtful about them.
@@ -27,6 +32,12 @@ impl Files {
     /// The content of a file; `None` when it could not be read, which is already a problem.
     pub fn get(&self, name: &str) -> Option<&[u8]> {
         self.contents.get(name).map(Vec::as_slice)
+    }
+
+    /// The system's certificate authorities, read when the first origin asks for them. What of them cannot be
+    /// read is left out: a verification that needed it fails and says so.
+    pub fn system_roots(&self) -> &SystemRoots {
+        self.system_roots.get_or_init(|| SystemRoots::load().0)
     }
 
     /// Puts a content in, instead of reading it.

@@ -77,12 +77,7 @@ pub fn effective_health(plan: &Plan, recorded: &[Health]) -> Vec<Health> {
 }
 
 /// Depth is bounded by the nesting the compiler admits, which has no loops; one would read as unavailable.
-fn settle(
-    plan: &Plan,
-    recorded: &[Health],
-    known: &mut [Option<Health>],
-    id: BackendId,
-) -> Health {
+fn settle(plan: &Plan, recorded: &[Health], known: &mut [Option<Health>], id: BackendId) -> Health {
     if let Some(health) = known[id.index()] {
         return health;
     }

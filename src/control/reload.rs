@@ -140,10 +140,16 @@ impl Preparation {
         let mut refused: Vec<String> = Vec::new();
         for answer in self.answers.iter().flatten() {
             match answer {
-                Ok(addresses) => bound.extend(addresses.iter().filter(|new| {
-                    // Every shard listens on the same addresses.
-                    !bound.contains(new)
-                }).copied().collect::<Vec<_>>()),
+                Ok(addresses) => bound.extend(
+                    addresses
+                        .iter()
+                        .filter(|new| {
+                            // Every shard listens on the same addresses.
+                            !bound.contains(new)
+                        })
+                        .copied()
+                        .collect::<Vec<_>>(),
+                ),
                 // All shards fail for the same reason, as a rule; it is said once.
                 Err(why) if !refused.contains(why) => refused.push(why.clone()),
                 Err(_) => {}
@@ -214,7 +220,9 @@ impl Tally {
             self.failures += 1;
         }
         let seconds = took.as_secs_f64();
-        let bucket = DURATION_BUCKETS_S.iter().position(|bound| seconds <= *bound);
+        let bucket = DURATION_BUCKETS_S
+            .iter()
+            .position(|bound| seconds <= *bound);
         self.duration_buckets[bucket.unwrap_or(DURATION_BUCKETS_S.len())] += 1;
         self.duration_sum_s += seconds;
     }

@@ -245,7 +245,10 @@ impl Core {
                 }
             }
             ShardEvent::Failed(why) => {
-                self.end(Ended::ShardEnded(format!("shard-{} cannot run: {why}", id.0)));
+                self.end(Ended::ShardEnded(format!(
+                    "shard-{} cannot run: {why}",
+                    id.0
+                )));
             }
             ShardEvent::Prepared(generation, result) => {
                 if let Some(change) = &mut self.change {
@@ -326,7 +329,10 @@ impl Core {
                 let _ = reply.send(Page::of(&self.state));
             }
             Call::Config(reply) => {
-                let dump = self.settings.as_ref().map(|settings| settings.effective.dump());
+                let dump = self
+                    .settings
+                    .as_ref()
+                    .map(|settings| settings.effective.dump());
                 let _ = reply.send(dump.unwrap_or_default());
             }
             Call::Check(name, reply) => {
@@ -429,8 +435,7 @@ impl Core {
 
     fn finish_scrapes(&mut self, now: Instant) {
         let shards = self.drivers.len();
-        let is_done =
-            |scrape: &Scrape| scrape.answers.len() >= shards || scrape.until <= now;
+        let is_done = |scrape: &Scrape| scrape.answers.len() >= shards || scrape.until <= now;
         let done: Vec<u64> = self
             .scrapes
             .iter()
@@ -479,7 +484,11 @@ impl Core {
 fn hosts_of(plan: &ringway_shards::plan::Plan, checks: &[HealthCheck]) -> Vec<Box<str>> {
     let mut hosts: Vec<Box<str>> = super::state::origin_hosts(plan).map(Into::into).collect();
     let probed = checks.iter().map(|check| &check.host);
-    hosts.extend(probed.filter(|host| host.parse::<std::net::IpAddr>().is_err()).cloned());
+    hosts.extend(
+        probed
+            .filter(|host| host.parse::<std::net::IpAddr>().is_err())
+            .cloned(),
+    );
     hosts.sort_unstable();
     hosts.dedup();
     hosts

@@ -319,7 +319,12 @@ impl State {
         let tallies: Vec<Arc<Tally>> = plan
             .pools
             .iter()
-            .map(|pool| self.tallies.get(&pool.alb_name).cloned().unwrap_or_default())
+            .map(|pool| {
+                self.tallies
+                    .get(&pool.alb_name)
+                    .cloned()
+                    .unwrap_or_default()
+            })
             .collect();
         let facts = Facts {
             health: &health,

@@ -73,10 +73,13 @@ fn query_range(store: &Store, params: &Params) -> Result<Json, String> {
     let start = time_ms("start", required(params, "start")?)?;
     let end = time_ms("end", required(params, "end")?)?;
     let step = required(params, "step")?;
-    let step = duration_ms(step)
-        .ok_or_else(|| format!("invalid parameter \"step\": cannot parse {step:?} to a valid duration"))?;
+    let step = duration_ms(step).ok_or_else(|| {
+        format!("invalid parameter \"step\": cannot parse {step:?} to a valid duration")
+    })?;
     if end < start {
-        return Err("invalid parameter \"end\": end timestamp must not be before start time".into());
+        return Err(
+            "invalid parameter \"end\": end timestamp must not be before start time".into(),
+        );
     }
     if (end - start) / step > POINTS_MAX {
         return Err(format!(
@@ -107,7 +110,9 @@ fn series(store: &Store, params: &Params) -> Result<Json, String> {
     if selectors.is_empty() {
         return Err("no match[] parameter provided".into());
     }
-    Ok(selected(store, &selectors).map(|labels| json!(labels)).collect())
+    Ok(selected(store, &selectors)
+        .map(|labels| json!(labels))
+        .collect())
 }
 
 fn label_names(store: &Store, params: &Params) -> Result<Json, String> {
@@ -130,10 +135,7 @@ fn selectors(params: &Params) -> Result<Vec<Selector>, String> {
 }
 
 /// Label sets of the series any selector takes; of all without a selector.
-fn selected<'a>(
-    store: &'a Store,
-    selectors: &'a [Selector],
-) -> impl Iterator<Item = &'a Labels> {
+fn selected<'a>(store: &'a Store, selectors: &'a [Selector]) -> impl Iterator<Item = &'a Labels> {
     let labels = store.series.iter().map(|series| &series.labels);
     labels.filter(|labels| {
         selectors.is_empty() || selectors.iter().any(|selector| selector.matches(labels))
@@ -146,7 +148,9 @@ fn required<'a>(params: &'a Params, name: &str) -> Result<&'a str, String> {
 
 fn optional<'a>(params: &'a Params, name: &str) -> Option<&'a str> {
     let found = params.iter().find(|(known, _)| known == name);
-    found.map(|(_, value)| value.as_str()).filter(|value| !value.is_empty())
+    found
+        .map(|(_, value)| value.as_str())
+        .filter(|value| !value.is_empty())
 }
 
 /// A time as Prometheus takes it: seconds, or a date with a time.
@@ -166,7 +170,10 @@ fn rfc3339_ms(text: &str) -> Option<i64> {
     let text = text.strip_suffix('Z')?;
     let (date, time) = text.split_once('T')?;
     let whole = time.split_once('.').map_or(time, |(whole, _)| whole);
-    let mut fields = date.split('-').chain(whole.split(':')).map(str::parse::<i64>);
+    let mut fields = date
+        .split('-')
+        .chain(whole.split(':'))
+        .map(str::parse::<i64>);
     let mut next = || fields.next()?.ok();
     let (year, month, day) = (next()?, next()?, next()?);
     let (hour, minute, second) = (next()?, next()?, next()?);

@@ -87,7 +87,13 @@ fn rate(samples: &[(i64, f64)], from_ms: i64, to_ms: i64) -> Option<f64> {
     let seconds = |ms: i64| ms as f64 / 1000.0;
     let sampled = seconds(last.0 - first.0);
     let between = sampled / (samples.len() - 1) as f64;
-    let reach = |gap: f64| if gap >= between * 1.1 { between / 2.0 } else { gap };
+    let reach = |gap: f64| {
+        if gap >= between * 1.1 {
+            between / 2.0
+        } else {
+            gap
+        }
+    };
     let mut before = reach(seconds(first.0 - from_ms));
     if increase > 0.0 && first.1 >= 0.0 {
         before = before.min(sampled * (first.1 / increase));

@@ -30,7 +30,9 @@ enum Kind {
 }
 
 /// Names of the origins in the configuration, in order.
-pub(super) const NAMES: [&str; 6] = ["web-1", "web-2", "shard-a1", "shard-a2", "shard-b", "shard-c"];
+pub(super) const NAMES: [&str; 6] = [
+    "web-1", "web-2", "shard-a1", "shard-a2", "shard-b", "shard-c",
+];
 
 const KINDS: [Kind; 6] = [
     Kind::Web("web-1"),

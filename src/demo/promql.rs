@@ -86,7 +86,11 @@ fn fits(value: &str, pieces: &[String]) -> bool {
 
 /// Parses a whole expression; the message of an error says what was found where.
 pub(super) fn parse(text: &str) -> Result<Expr, String> {
-    let mut parser = Parser { text, at: 0, depth: 0 };
+    let mut parser = Parser {
+        text,
+        at: 0,
+        depth: 0,
+    };
     let expr = parser.expr()?;
     parser.end()?;
     Ok(expr)
@@ -358,7 +362,10 @@ pub(super) fn duration_ms(text: &str) -> Option<i64> {
         let digits = rest.len() - rest.trim_start_matches(|c: char| c.is_ascii_digit()).len();
         let number: i64 = rest[..digits].parse().ok()?;
         rest = &rest[digits..];
-        let letters = rest.len() - rest.trim_start_matches(|c: char| c.is_ascii_alphabetic()).len();
+        let letters = rest.len()
+            - rest
+                .trim_start_matches(|c: char| c.is_ascii_alphabetic())
+                .len();
         let unit = match &rest[..letters] {
             "ms" => 1,
             "s" => 1000,

@@ -90,9 +90,17 @@ impl Store {
             };
             add("up", None, Shape::Constant(1.0));
             add("demo_capacity", None, Shape::Constant(*capacity));
-            add("demo_requests_total", Some("200"), Shape::Counter(rate - 0.5));
+            add(
+                "demo_requests_total",
+                Some("200"),
+                Shape::Counter(rate - 0.5),
+            );
             add("demo_requests_total", Some("500"), Shape::Counter(0.5));
-            add("demo_temperature_celsius", None, Shape::Swing(20.0, 20.0 + rate));
+            add(
+                "demo_temperature_celsius",
+                None,
+                Shape::Swing(20.0, 20.0 + rate),
+            );
         }
         Store { series, gaps }
     }

@@ -111,7 +111,9 @@ async fn look_up(resolver: &TokioResolver, host: &str) -> Result<Found, String> 
     }
     Ok(Found {
         addresses,
-        valid_for: found.valid_until().saturating_duration_since(Instant::now()),
+        valid_for: found
+            .valid_until()
+            .saturating_duration_since(Instant::now()),
     })
 }
 
@@ -140,7 +142,11 @@ impl SystemResolver {
 }
 
 fn modification_times() -> [Option<SystemTime>; 2] {
-    SYSTEM_FILES.map(|file| std::fs::metadata(file).and_then(|meta| meta.modified()).ok())
+    SYSTEM_FILES.map(|file| {
+        std::fs::metadata(file)
+            .and_then(|meta| meta.modified())
+            .ok()
+    })
 }
 
 fn system_resolver() -> TokioResolver {

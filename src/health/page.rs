@@ -102,7 +102,9 @@ impl Page {
         if let (Some(plan), Some(table)) = (state.plan(), state.table()) {
             let groups: Vec<Group> = state
                 .backends()
-                .map(|(backend, record)| group_of(backend, record, table.backend(backend.id).health))
+                .map(|(backend, record)| {
+                    group_of(backend, record, table.backend(backend.id).health)
+                })
                 .collect();
             for (backend, record) in state.backends() {
                 rows.push(row(plan, backend, record, &groups));
@@ -136,8 +138,20 @@ impl Page {
     fn text(&self) -> String {
         let width = |longest: usize| longest.max(CELL_CHARS_MIN) + CELL_GAP;
         let providers: Vec<String> = self.rows.iter().map(Row::provider_cell).collect();
-        let name_width = width(self.rows.iter().map(|r| r.name.chars().count()).max().unwrap_or(0));
-        let provider_width = width(providers.iter().map(|p| p.chars().count()).max().unwrap_or(0));
+        let name_width = width(
+            self.rows
+                .iter()
+                .map(|r| r.name.chars().count())
+                .max()
+                .unwrap_or(0),
+        );
+        let provider_width = width(
+            providers
+                .iter()
+                .map(|p| p.chars().count())
+                .max()
+                .unwrap_or(0),
+        );
         let rule = "-".repeat(RULE_CHARS);
         let mut text = format!(
             "{TITLE}{:12}last change: {}\n{rule}\n\n",

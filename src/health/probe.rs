@@ -93,10 +93,11 @@ pub async fn ask(check: &HealthCheck, addresses: &[IpAddr]) -> Result<Answer, Pr
         let Some(tls) = &check.tls else {
             return exchange(check, stream).await;
         };
-        let name = ServerName::try_from(check.host.to_string()).map_err(|error| ProbeError::Tls {
-            host: check.host.clone(),
-            source: io::Error::new(io::ErrorKind::InvalidInput, error),
-        })?;
+        let name =
+            ServerName::try_from(check.host.to_string()).map_err(|error| ProbeError::Tls {
+                host: check.host.clone(),
+                source: io::Error::new(io::ErrorKind::InvalidInput, error),
+            })?;
         let connector = TlsConnector::from(tls.config());
         let stream = connector
             .connect(name, stream)
@@ -115,7 +116,11 @@ pub async fn ask(check: &HealthCheck, addresses: &[IpAddr]) -> Result<Answer, Pr
 /// Compares an answer with what is expected: code, then headers, then body.
 pub fn judge(check: &HealthCheck, answer: &Answer) -> Outcome {
     let code = answer.status.as_u16();
-    if !check.expected_codes.iter().any(|codes| codes.contains(&code)) {
+    if !check
+        .expected_codes
+        .iter()
+        .any(|codes| codes.contains(&code))
+    {
         let expected: Vec<String> = check
             .expected_codes
             .iter()

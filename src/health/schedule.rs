@@ -125,7 +125,10 @@ impl Chance {
     }
 
     fn next(&mut self) -> u32 {
-        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+        self.0 = self
+            .0
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1);
         (self.0 >> 32) as u32
     }
 }
@@ -142,7 +145,10 @@ mod tests {
         assert!(first_delay(second * 60, u32::MAX) > second * 99 / 100);
         let short = Duration::from_millis(100);
         assert!(first_delay(short, u32::MAX) <= short);
-        assert_eq!(first_delay(Duration::from_millis(1), u32::MAX), FIRST_DELAY_MIN);
+        assert_eq!(
+            first_delay(Duration::from_millis(1), u32::MAX),
+            FIRST_DELAY_MIN
+        );
     }
 
     #[test]

@@ -16,8 +16,14 @@ pub(super) fn collect(shards: &[(ShardId, Box<ShardMetrics>)], families: &mut Fa
         for row in &shard.listeners {
             connections(&[("shard", &name), ("listener", &row.name)], families, row);
         }
-        shard.frontend.iter().for_each(|row| frontend(row, families));
-        shard.upstream.iter().for_each(|row| upstream(row, families));
+        shard
+            .frontend
+            .iter()
+            .for_each(|row| frontend(row, families));
+        shard
+            .upstream
+            .iter()
+            .for_each(|row| upstream(row, families));
         shard.fanout.iter().for_each(|row| fanout(row, families));
         shard.members.iter().for_each(|row| member(row, families));
         for (counter, value) in &shard.counters {

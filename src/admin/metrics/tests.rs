@@ -182,5 +182,8 @@ fn probe_durations_fall_into_their_buckets() {
     counts.count(true, 0.005);
     counts.count(true, 10.0);
     counts.count(false, 10.1);
-    assert_eq!(counts.duration_buckets, [1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 1]);
+    assert_eq!(
+        counts.duration_buckets,
+        [1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 1]
+    );
 }

@@ -15,12 +15,18 @@ fn table(plan: &Plan, health: &[Health]) -> PoolTable {
 }
 
 fn names(pool: &Pool) -> Vec<&str> {
-    pool.live.iter().map(|member| &*member.backend.name).collect()
+    pool.live
+        .iter()
+        .map(|member| &*member.backend.name)
+        .collect()
 }
 
 fn picks(pool: &Pool, n: usize) -> Vec<&str> {
     (0..n)
-        .map(|_| pool.next_member().map_or("none", |member| &member.backend.name))
+        .map(|_| {
+            pool.next_member()
+                .map_or("none", |member| &member.backend.name)
+        })
         .collect()
 }
 
@@ -75,7 +81,10 @@ fn weights_are_reduced_by_their_divisor() {
     assert_eq!(turns(&[100, 200, 300]), turns(&[1, 2, 3]));
     assert_eq!(rotation_length(std::iter::empty()), 0);
     let widest = u64::from(u32::MAX) + u64::from(u32::MAX - 1);
-    assert_eq!(rotation_length([u32::MAX, u32::MAX - 1].into_iter()), widest);
+    assert_eq!(
+        rotation_length([u32::MAX, u32::MAX - 1].into_iter()),
+        widest
+    );
 }
 
 #[test]
@@ -129,7 +138,11 @@ fn a_member_may_be_configured_before_what_is_below_it() {
         .origin("a", "a")
         .plan(1);
     assert_eq!(names(&table(&plan, &[Unknown; 3]).pools[0]), ["inner"]);
-    assert!(table(&plan, &[Unknown, Unknown, Down]).pools[0].live.is_empty());
+    assert!(
+        table(&plan, &[Unknown, Unknown, Down]).pools[0]
+            .live
+            .is_empty()
+    );
 }
 
 #[test]

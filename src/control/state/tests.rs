@@ -49,7 +49,10 @@ fn probed(state: &mut State, backend: &str, probe: u64, passed: bool, second: u6
 
 fn live(state: &State) -> Vec<&str> {
     let pool = &state.table().unwrap().pools[0];
-    pool.live.iter().map(|member| &*member.backend.name).collect()
+    pool.live
+        .iter()
+        .map(|member| &*member.backend.name)
+        .collect()
 }
 
 #[test]
@@ -60,7 +63,10 @@ fn nothing_is_published_before_there_is_a_plan() {
         host: "b.test".into(),
         addresses: vec!["10.0.0.1".parse().unwrap()],
     });
-    assert!(matches!(actions[..], [Action::Tell(Notice::Addresses { .. })]));
+    assert!(matches!(
+        actions[..],
+        [Action::Tell(Notice::Addresses { .. })]
+    ));
     assert!(state.table().is_none());
 }
 
@@ -78,7 +84,10 @@ fn a_plan_is_committed_with_a_first_table_that_has_all_that_is_known() {
     };
     assert_eq!(table.generation.0, 1);
     assert_eq!(table.version, 1);
-    assert_eq!(*table.backends[0].addresses, ["127.0.0.1:80".parse().unwrap()]);
+    assert_eq!(
+        *table.backends[0].addresses,
+        ["127.0.0.1:80".parse().unwrap()]
+    );
     assert_eq!(*table.backends[1].addresses, [SocketAddr::new(address, 80)]);
     assert_eq!(live(&state), ["a", "b"]);
 }
@@ -136,7 +145,10 @@ fn a_reload_carries_health_addresses_and_rotation_over_by_name() {
     assert_eq!(live(&state), ["b"]);
     assert_eq!(table.backends[1].addresses.len(), 1);
     assert!(Arc::ptr_eq(&table.pools[0].tally, &before.pools[0].tally));
-    assert!(probed(&mut state, "a", 7, true, 9).is_empty(), "the old prober");
+    assert!(
+        probed(&mut state, "a", 7, true, 9).is_empty(),
+        "the old prober"
+    );
     assert_eq!(probed(&mut state, "a", 8, true, 9).len(), 2);
 }
 
@@ -201,14 +213,20 @@ fn a_failed_resolution_keeps_the_last_addresses_and_is_told_once_per_streak() {
     let actions = fail(&mut state);
     assert!(matches!(
         actions[..],
-        [Action::Tell(Notice::Unresolved { keeps_last: false, .. })]
+        [Action::Tell(Notice::Unresolved {
+            keeps_last: false,
+            ..
+        })]
     ));
     assert!(fail(&mut state).is_empty());
     resolve(&mut state);
     let actions = fail(&mut state);
     assert!(matches!(
         actions[..],
-        [Action::Tell(Notice::Unresolved { keeps_last: true, .. })]
+        [Action::Tell(Notice::Unresolved {
+            keeps_last: true,
+            ..
+        })]
     ));
     assert_eq!(state.table().unwrap().backends[1].addresses.len(), 1);
 }

@@ -80,8 +80,15 @@ fn a_selector_answers_whole_series() {
 
 #[test]
 fn a_scalar_is_a_scalar() {
-    let (_, json) = get(&store(Group::A), "/api/v1/query", &[("query", "42"), ("time", "7.5")]);
-    assert_eq!(json["data"], json!({"resultType": "scalar", "result": [7.5, "42"]}));
+    let (_, json) = get(
+        &store(Group::A),
+        "/api/v1/query",
+        &[("query", "42"), ("time", "7.5")],
+    );
+    assert_eq!(
+        json["data"],
+        json!({"resultType": "scalar", "result": [7.5, "42"]})
+    );
 }
 
 #[test]
@@ -103,7 +110,10 @@ fn replicas_have_gaps_at_different_times_and_agree_elsewhere() {
                 ("step", "60s"),
             ],
         );
-        json["data"]["result"][0]["values"].as_array().unwrap().clone()
+        json["data"]["result"][0]["values"]
+            .as_array()
+            .unwrap()
+            .clone()
     });
     assert_eq!(points.each_ref().map(Vec::len), [51, 51]);
     let both: BTreeSet<String> = points.iter().flatten().map(Json::to_string).collect();
@@ -114,7 +124,10 @@ fn replicas_have_gaps_at_different_times_and_agree_elsewhere() {
 fn metadata_is_that_of_the_series() {
     let c = store(Group::C);
     let (_, json) = get(&c, "/api/v1/labels", &[]);
-    assert_eq!(json["data"], json!(["__name__", "code", "instance", "job", "region"]));
+    assert_eq!(
+        json["data"],
+        json!(["__name__", "code", "instance", "job", "region"])
+    );
     let (_, json) = get(&c, "/api/v1/label/region/values", &[]);
     assert_eq!(json["data"], json!(["ap", "eu"]));
     let (_, json) = get(&c, "/api/v1/series", &[("match[]", "up{region=\"eu\"}")]);
@@ -153,7 +166,12 @@ fn what_is_not_supported_is_refused_as_prometheus_refuses() {
 fn ranges_are_bounded_and_checked() {
     let a = store(Group::A);
     let range = |start: &str, end: &str, step: &str| {
-        let params = [("query", "up"), ("start", start), ("end", end), ("step", step)];
+        let params = [
+            ("query", "up"),
+            ("start", start),
+            ("end", end),
+            ("step", step),
+        ];
         get(&a, "/api/v1/query_range", &params)
     };
     assert_eq!(range("100", "11100", "1").0, 200);
@@ -161,6 +179,9 @@ fn ranges_are_bounded_and_checked() {
     assert_eq!(range("100", "99", "1").0, 400);
     assert_eq!(range("100", "200", "0").0, 400);
     assert_eq!(range("100", "200", "x").0, 400);
-    assert_eq!(range("1970-01-01T00:01:40Z", "1970-01-01T00:03:20.5Z", "1m").0, 200);
+    assert_eq!(
+        range("1970-01-01T00:01:40Z", "1970-01-01T00:03:20.5Z", "1m").0,
+        200
+    );
     assert_eq!(range("yesterday", "200", "1").0, 400);
 }

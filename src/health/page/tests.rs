@@ -19,7 +19,13 @@ fn state() -> State {
         .alb(
             "lb",
             0,
-            &[("prom-01", 1), ("flux-01", 1), ("proxy-01", 1), ("prom-01", 1), ("fresh-01", 1)],
+            &[
+                ("prom-01", 1),
+                ("flux-01", 1),
+                ("proxy-01", 1),
+                ("prom-01", 1),
+                ("fresh-01", 1),
+            ],
         )
         .alb("dead", 1, &[("flux-01", 1)])
         .plan(1);
@@ -133,9 +139,18 @@ fn empty_lists_are_left_out() {
 #[test]
 fn the_yaml_page_says_the_same() {
     let text = Page::of(&state()).write(Format::Yaml);
-    assert!(text.starts_with("title: \"Trickster Backend Health Status\"\n"), "{text}");
-    assert!(text.contains("unavailable:\n- name: \"flux-01\"\n  provider: \"proxy\"\n"), "{text}");
-    assert!(text.contains("  availablePoolMembers: [\"prom-01\"]\n"), "{text}");
+    assert!(
+        text.starts_with("title: \"Trickster Backend Health Status\"\n"),
+        "{text}"
+    );
+    assert!(
+        text.contains("unavailable:\n- name: \"flux-01\"\n  provider: \"proxy\"\n"),
+        "{text}"
+    );
+    assert!(
+        text.contains("  availablePoolMembers: [\"prom-01\"]\n"),
+        "{text}"
+    );
 }
 
 #[test]
@@ -150,7 +165,10 @@ fn long_names_widen_their_column() {
         at: at(0),
     });
     let text = Page::of(&state).write(Format::Text);
-    assert!(text.contains("\na-backend-with-a-long-name   proxy        not conf"), "{text}");
+    assert!(
+        text.contains("\na-backend-with-a-long-name   proxy        not conf"),
+        "{text}"
+    );
 }
 
 #[test]
