@@ -3,46 +3,18 @@
 //! Contract: shortest text that reads back as the same double; exponent form below 1e-6 and from
 //! 1e21, as Go's `strconv` writes it; times in seconds with no or exactly three decimals.
 
-/// The decimal number at a canonical value's text.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub(crate) enum Decimal<'a> {
-    /// At most 17 digits: `mantissa / 10^scale`.
-    Plain {
-        mantissa: u64,
-        scale: u8,
-        is_negative: bool,
-    },
-    /// Exponent form, read by the standard library when needed.
-    Text(&'a [u8]),
-    /// `NaN`, `+Inf` or `-Inf`.
-    Special(f64),
-}
-
 /// Powers of ten that a double holds exactly.
 const EXACT_POWERS: [f64; 23] = [
     1e0, 1e1, 1e2, 1e3, 1e4, 1e5, 1e6, 1e7, 1e8, 1e9, 1e10, 1e11, 1e12, 1e13, 1e14, 1e15, 1e16,
     1e17, 1e18, 1e19, 1e20, 1e21, 1e22,
 ];
 
-impl Decimal<'_> {
-    /// Returns the double; `text` is the whole value's text.
-    #[inline]
-    pub(crate) fn value(self, text: &[u8]) -> f64 {
-        match self {
-            // Both are exact doubles and division rounds once, so the quotient is the nearest.
-            Self::Plain {
-                mantissa,
-                scale,
-                is_negative,
-            } if mantissa <= 1 << 53 && scale <= 22 => {
-                let magnitude = mantissa as f64 / EXACT_POWERS[usize::from(scale)];
-                if is_negative { -magnitude } else { magnitude }
-            }
-            Self::Plain { .. } => parse_float(text).unwrap_or(f64::NAN),
-            Self::Text(text) => parse_float(text).unwrap_or(f64::NAN),
-            Self::Special(value) => value,
-        }
-    }
+/// Returns `mantissa / 10^scale`, or `None` where that would round twice.
+#[inline]
+pub(crate) fn exact_quotient(mantissa: u64, scale: u8) -> Option<f64> {
+    // Both are exact doubles, and division rounds once: the quotient is the nearest double.
+    let power = EXACT_POWERS.get(usize::from(scale))?;
+    (mantissa <= 1 << 53).then(|| mantissa as f64 / power)
 }
 
 /// Reads any number that Prometheus, or a server like it, may write inside quotes.

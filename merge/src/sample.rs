@@ -7,24 +7,76 @@
 
 use std::cell::Cell;
 
-use crate::number::Decimal;
+use crate::number::{exact_quotient, parse_float};
 
-/// One canonical pair.
+/// One canonical pair, apart from its text.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Point<'a> {
+pub(crate) struct Point {
     pub(crate) time_ms: i64,
-    /// The value without its quotes.
-    pub(crate) value: &'a [u8],
-    decimal: Decimal<'a>,
+    /// The digits of a plain value, without its point.
+    mantissa: u64,
     /// Length of the pair, brackets included.
-    pub(crate) length: usize,
+    pub(crate) length: u32,
+    /// Where the value starts in the pair.
+    value_at: u8,
+    /// How many of the digits are decimals.
+    scale: u8,
+    shape: Shape,
 }
 
-impl Point<'_> {
-    /// Returns the value as a double.
+/// How a value is written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Shape {
+    /// Digits, at most 17, perhaps with a point.
+    Plain,
+    /// The same after a minus.
+    Negative,
+    /// Digits with an exponent, or very many: the standard library reads it.
+    Long,
+    NotANumber,
+    Infinity,
+    NegativeInfinity,
+}
+
+impl Point {
+    /// Returns the value as a double; `pair` is the pair's text.
     #[inline]
-    pub(crate) fn number(&self) -> f64 {
-        self.decimal.value(self.value)
+    pub(crate) fn number(&self, pair: &[u8]) -> f64 {
+        match self.shape {
+            Shape::Plain | Shape::Negative => match exact_quotient(self.mantissa, self.scale) {
+                Some(magnitude) if self.shape == Shape::Negative => -magnitude,
+                Some(magnitude) => magnitude,
+                None => self.long_number(pair),
+            },
+            Shape::Long => self.long_number(pair),
+            Shape::NotANumber => f64::NAN,
+            Shape::Infinity => f64::INFINITY,
+            Shape::NegativeInfinity => f64::NEG_INFINITY,
+        }
+    }
+
+    fn long_number(&self, pair: &[u8]) -> f64 {
+        // Canonical text always parses.
+        parse_float(self.value(pair)).unwrap_or(f64::NAN)
+    }
+
+    /// Returns the text of the value.
+    #[inline]
+    pub(crate) fn value<'t>(&self, pair: &'t [u8]) -> &'t [u8] {
+        let end = pair.len().saturating_sub(2);
+        pair.get(usize::from(self.value_at)..end)
+            .unwrap_or_default()
+    }
+
+    /// Returns the text of the pair up to the value.
+    #[inline]
+    pub(crate) fn head<'t>(&self, pair: &'t [u8]) -> &'t [u8] {
+        pair.get(..usize::from(self.value_at)).unwrap_or_default()
+    }
+
+    #[inline]
+    pub(crate) fn is_nan(&self) -> bool {
+        self.shape == Shape::NotANumber
     }
 }
 
@@ -62,50 +114,51 @@ pub(crate) struct Histogram<'a> {
 pub(crate) struct PointCursor<'a> {
     text: &'a [u8],
     more: Option<&'a Segment<'a>>,
-    current: Option<Point<'a>>,
+    current: Option<Point>,
 }
 
 impl<'a> PointCursor<'a> {
     /// Starts at the first sample.
     pub(crate) fn new(points: Points<'a>) -> Self {
-        let mut cursor = Self {
+        let current = canonical_pair(points.text);
+        Self {
             text: points.text,
             more: points.more,
-            current: None,
-        };
-        cursor.read();
-        cursor
+            current,
+        }
     }
 
     /// Returns the current sample.
     #[inline]
-    pub(crate) fn current(&self) -> Option<&Point<'a>> {
+    pub(crate) fn current(&self) -> Option<&Point> {
         self.current.as_ref()
     }
 
     /// Returns the text of the current pair.
+    #[inline]
     pub(crate) fn pair(&self) -> &'a [u8] {
-        let length = self.current.map_or(0, |point| point.length);
+        let length = self
+            .current
+            .as_ref()
+            .map_or(0, |point| point.length as usize);
         self.text.get(..length).unwrap_or_default()
     }
 
     /// Goes to the next sample.
     #[inline]
     pub(crate) fn advance(&mut self) {
-        let Some(point) = self.current else { return };
+        let Some(point) = &self.current else { return };
         // The comma is skipped too; after the last pair there is none.
-        self.text = self.text.get(point.length + 1..).unwrap_or_default();
+        self.text = self
+            .text
+            .get(point.length as usize + 1..)
+            .unwrap_or_default();
         if self.text.is_empty()
             && let Some(segment) = self.more
         {
             self.text = segment.text;
             self.more = segment.next.get();
         }
-        self.read();
-    }
-
-    #[inline]
-    fn read(&mut self) {
         self.current = canonical_pair(self.text);
     }
 }
@@ -120,7 +173,7 @@ const LENGTH_MAX: usize = 32;
 
 /// Reads the pair at the start of `text`, if it is one that Prometheus would write.
 #[inline]
-pub(crate) fn canonical_pair(text: &[u8]) -> Option<Point<'_>> {
+pub(crate) fn canonical_pair(text: &[u8]) -> Option<Point> {
     if *text.first()? != b'[' {
         return None;
     }
@@ -129,16 +182,37 @@ pub(crate) fn canonical_pair(text: &[u8]) -> Option<Point<'_>> {
         return None;
     }
     let start = at + 2;
-    let (decimal, end) = canonical_value(text, start)?;
+    let (value, end) = canonical_value(text, start)?;
     if *text.get(end + 1)? != b']' {
         return None;
     }
     Some(Point {
         time_ms,
-        value: text.get(start..end)?,
-        decimal,
-        length: end + 2,
+        mantissa: value.mantissa,
+        // Times and values are bounded in length.
+        length: end as u32 + 2,
+        value_at: start as u8,
+        scale: value.scale,
+        shape: value.shape,
     })
+}
+
+/// A value, read.
+#[derive(Debug, Clone, Copy)]
+struct Value {
+    mantissa: u64,
+    scale: u8,
+    shape: Shape,
+}
+
+impl Value {
+    fn of(shape: Shape) -> Self {
+        Self {
+            mantissa: 0,
+            scale: 0,
+            shape,
+        }
+    }
 }
 
 /// Reads a time in seconds with no or three decimals. Returns milliseconds and the place after it.
@@ -203,31 +277,44 @@ fn eight_digits(text: &[u8]) -> Option<i64> {
 
 /// Reads a value up to its closing quote. Returns the number and the quote's place.
 #[inline]
-fn canonical_value(text: &[u8], start: usize) -> Option<(Decimal<'_>, usize)> {
+fn canonical_value(text: &[u8], start: usize) -> Option<(Value, usize)> {
     let is_negative = *text.get(start)? == b'-';
+    let shape = if is_negative {
+        Shape::Negative
+    } else {
+        Shape::Plain
+    };
     let first = start + usize::from(is_negative);
     let (mut mantissa, mut at) = (0u64, first);
     while let Some(digit) = digit_at(text, at) {
         if at - first >= DIGITS_MAX {
-            return canonical_large(text, start, first, at);
+            return canonical_large(text, first, at);
         }
         mantissa = mantissa * 10 + u64::from(digit);
         at += 1;
     }
     let whole = at - first;
+    let is_whole_part = whole > 0 && (text[first] != b'0' || whole == 1);
     match *text.get(at)? {
-        b'"' if whole > 0 && (text[first] != b'0' || whole == 1) => Some((
-            Decimal::Plain {
+        b'"' if is_whole_part => Some((
+            Value {
                 mantissa,
                 scale: 0,
-                is_negative,
+                shape,
             },
             at,
         )),
-        b'.' if whole > 0 && (text[first] != b'0' || whole == 1) => {
-            canonical_fraction(text, first, at, mantissa, is_negative)
-        }
-        b'e' if whole == 1 => canonical_exponent(text, start, first, at),
+        b'.' if is_whole_part => canonical_fraction(
+            text,
+            first,
+            at,
+            Value {
+                mantissa,
+                scale: 0,
+                shape,
+            },
+        ),
+        b'e' if whole == 1 => canonical_exponent(text, first, at),
         b'N' | b'+' | b'I' => special(text, start),
         _ => None,
     }
@@ -235,12 +322,7 @@ fn canonical_value(text: &[u8], start: usize) -> Option<(Decimal<'_>, usize)> {
 
 /// Reads a whole number of 18 to 21 digits, of which all but the first 17 are 0.
 #[cold]
-fn canonical_large(
-    text: &[u8],
-    start: usize,
-    first: usize,
-    mut at: usize,
-) -> Option<(Decimal<'_>, usize)> {
+fn canonical_large(text: &[u8], first: usize, mut at: usize) -> Option<(Value, usize)> {
     while *text.get(at)? == b'0' {
         at += 1;
     }
@@ -248,7 +330,7 @@ fn canonical_large(
     if text[at] != b'"' || at - first > 21 || text[first] == b'0' {
         return None;
     }
-    Some((Decimal::Text(&text[start..at]), at))
+    Some((Value::of(Shape::Long), at))
 }
 
 /// Reads the decimals after the point at `point`.
@@ -257,10 +339,16 @@ fn canonical_fraction(
     text: &[u8],
     first: usize,
     point: usize,
-    mut mantissa: u64,
-    is_negative: bool,
-) -> Option<(Decimal<'_>, usize)> {
-    let mut at = point + 1;
+    value: Value,
+) -> Option<(Value, usize)> {
+    let (mut mantissa, mut at) = (value.mantissa, point + 1);
+    if mantissa < 1_000_000_000
+        && let Some(eight) = text.get(at..at + 8)
+        && let Some(digits) = eight_digits(eight)
+    {
+        mantissa = mantissa * 100_000_000 + digits.unsigned_abs();
+        at += 8;
+    }
     while let Some(digit) = digit_at(text, at) {
         // Zeros right after the point of a number below one do not count as digits.
         if mantissa >= MANTISSA_FULL || at - first > LENGTH_MAX {
@@ -269,21 +357,21 @@ fn canonical_fraction(
         mantissa = mantissa * 10 + u64::from(digit);
         at += 1;
     }
-    let decimals = at - point - 1;
-    if text.get(at) == Some(&b'e') && point == first + 1 {
-        let start = first - usize::from(is_negative);
-        return canonical_exponent(text, start, first, at);
+    let end = *text.get(at)?;
+    if end == b'e' && point == first + 1 {
+        return canonical_exponent(text, first, at);
     }
+    let decimals = at - point - 1;
     let is_tiny = text[first] == b'0' && text.get(point + 1..point + 7) == Some(b"000000");
-    if *text.get(at)? != b'"' || decimals == 0 || text[at - 1] == b'0' || is_tiny {
+    if end != b'"' || decimals == 0 || text[at - 1] == b'0' || is_tiny {
         return None;
     }
     let scale = u8::try_from(decimals).ok()?;
     Some((
-        Decimal::Plain {
+        Value {
             mantissa,
             scale,
-            is_negative,
+            ..value
         },
         at,
     ))
@@ -291,12 +379,7 @@ fn canonical_fraction(
 
 /// Reads `e+21` and the like after a mantissa of one whole digit.
 #[cold]
-fn canonical_exponent(
-    text: &[u8],
-    start: usize,
-    first: usize,
-    at: usize,
-) -> Option<(Decimal<'_>, usize)> {
+fn canonical_exponent(text: &[u8], first: usize, at: usize) -> Option<(Value, usize)> {
     let is_small = *text.get(at + 1)? == b'-';
     if !is_small && *text.get(at + 1)? != b'+' {
         return None;
@@ -320,22 +403,17 @@ fn canonical_exponent(
     if text[first] == b'0' || !is_written_so || !is_needed || !ends_well {
         return None;
     }
-    if *text.get(end)? != b'"' {
-        return None;
-    }
-    Some((Decimal::Text(&text[start..end]), end))
+    (*text.get(end)? == b'"').then_some((Value::of(Shape::Long), end))
 }
 
 #[cold]
-fn special(text: &[u8], start: usize) -> Option<(Decimal<'_>, usize)> {
-    let rest = &text[start..];
-    let (value, length) = match rest {
-        [b'N', b'a', b'N', b'"', ..] => (f64::NAN, 3),
-        [b'+', b'I', b'n', b'f', b'"', ..] => (f64::INFINITY, 4),
-        [b'-', b'I', b'n', b'f', b'"', ..] => (f64::NEG_INFINITY, 4),
-        _ => return None,
-    };
-    Some((Decimal::Special(value), start + length))
+fn special(text: &[u8], start: usize) -> Option<(Value, usize)> {
+    match text.get(start..)? {
+        [b'N', b'a', b'N', b'"', ..] => Some((Value::of(Shape::NotANumber), start + 3)),
+        [b'+', b'I', b'n', b'f', b'"', ..] => Some((Value::of(Shape::Infinity), start + 4)),
+        [b'-', b'I', b'n', b'f', b'"', ..] => Some((Value::of(Shape::NegativeInfinity), start + 4)),
+        _ => None,
+    }
 }
 
 #[cfg(test)]

@@ -166,7 +166,7 @@ impl Reader<'_> {
                 return Err(self.bad("samples out of order"));
             }
             last_time_ms = point.time_ms;
-            end = next + point.length;
+            end = next + point.length as usize;
             if self.body.get(end) != Some(&b',') || end - start >= units {
                 break;
             }
@@ -189,7 +189,8 @@ impl Reader<'_> {
         let samples = &mut self.open.samples;
         match field {
             Field::Values => {
-                let canonical = canonical_pair(text).filter(|point| point.length == text.len());
+                let canonical =
+                    canonical_pair(text).filter(|point| point.length as usize == text.len());
                 let (time_ms, odd) = match canonical {
                     Some(point) => (point.time_ms, None),
                     None => {

@@ -1,22 +1,23 @@
 //! The weighted mean: the groups' sums over the groups' counts.
 
+use super::rows::RowSample;
 use super::sum::Compensated;
-use super::{Combined, Doubts, Row};
+use super::{Combined, Doubts};
 
 /// Returns the mean of a row whose samples hold a sum and its count. A count of 0 is no mean.
 ///
 /// Where the sum is infinite the mean may still be finite (the sum overflowed), which the groups'
 /// answers cannot tell: then a doubt is noted.
-pub(super) fn mean<'a>(row: &Row<'a>, doubts: &mut Doubts) -> Combined<'a> {
+pub(super) fn mean<'a>(row: &[RowSample<'a>], doubts: &mut Doubts) -> Combined<'a> {
     let Some(first) = row.first() else {
         return Combined::Nothing;
     };
-    let mut sum = Compensated::new(first.value.number());
+    let mut sum = Compensated::new(first.number());
     let mut count = 0.0;
     for (at, sample) in row.iter().enumerate() {
-        count += sample.count.map_or(0.0, |count| count.number());
+        count += sample.count;
         if at > 0 {
-            sum.add(sample.value.number());
+            sum.add(sample.number());
         }
     }
     let sum = sum.value();
@@ -25,5 +26,5 @@ pub(super) fn mean<'a>(row: &Row<'a>, doubts: &mut Doubts) -> Combined<'a> {
         return Combined::Nothing;
     }
     doubts.has_infinite_mean |= sum.is_infinite();
-    Combined::Number(first.pair, first.value, sum / count)
+    Combined::Number(first.point.head(first.pair), sum / count)
 }

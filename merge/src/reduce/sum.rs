@@ -1,6 +1,7 @@
 //! IEEE addition, compensated as Prometheus does it (decision 20).
 
-use super::{Combined, Row};
+use super::Combined;
+use super::rows::RowSample;
 
 /// A compensated sum (Neumaier's form of Kahan's).
 #[derive(Debug, Clone, Copy)]
@@ -41,16 +42,16 @@ impl Compensated {
 }
 
 /// The sum of the groups' values.
-pub(super) fn sum<'a>(row: &Row<'a>) -> Combined<'a> {
-    match row.as_slice() {
+pub(super) fn sum<'a>(row: &[RowSample<'a>]) -> Combined<'a> {
+    match row {
         [] => Combined::Nothing,
         [only] => Combined::Pair(only.pair),
         [first, rest @ ..] => {
-            let mut total = Compensated::new(first.value.number());
+            let mut total = Compensated::new(first.number());
             for sample in rest {
-                total.add(sample.value.number());
+                total.add(sample.number());
             }
-            Combined::Number(first.pair, first.value, total.value())
+            Combined::Number(first.point.head(first.pair), total.value())
         }
     }
 }
