@@ -443,3 +443,6 @@ Prints the version.
 examples:
   ringway version
 ";
+
+#[cfg(test)]
+mod tests;

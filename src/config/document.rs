@@ -361,3 +361,6 @@ fn fail(mark: Mark, fault: Fault) -> Problem {
 fn is_null(text: &str) -> bool {
     matches!(text, "" | "~" | "null" | "Null" | "NULL")
 }
+
+#[cfg(test)]
+mod tests;

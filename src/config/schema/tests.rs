@@ -1,0 +1,106 @@
+//! The table against itself and against the manual.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::*;
+
+const MANUAL: &str = include_str!("../../../docs/configuration.md");
+
+/// Keys with a value of their own, as the manual writes them.
+fn documented_keys() -> BTreeSet<String> {
+    let is_group = |kind| matches!(kind, Kind::Section | Kind::Names | Kind::PoolEntry);
+    keys()
+        .filter(|key| key.is_built() && !is_group(key.kind))
+        .map(|key| key.path.replace("*", "<name>").replace(".[]", "[]"))
+        .collect()
+}
+
+/// Headings of the manual: key, then the rest of the line.
+fn manual() -> BTreeMap<String, &'static str> {
+    MANUAL
+        .lines()
+        .filter_map(|line| line.strip_prefix("### ")?.split_once(": "))
+        .map(|(key, rest)| (key.to_owned(), rest))
+        .collect()
+}
+
+#[test]
+fn every_built_key_is_in_the_manual_and_no_other() {
+    let manual: BTreeSet<String> = manual().into_keys().collect();
+    let keys = documented_keys();
+    let missing: Vec<_> = keys.difference(&manual).collect();
+    let extra: Vec<_> = manual.difference(&keys).collect();
+    assert!(
+        missing.is_empty() && extra.is_empty(),
+        "missing {missing:?}, extra {extra:?}"
+    );
+}
+
+#[test]
+fn the_manual_says_the_defaults_that_are_in_force() {
+    let text = "\
+backends:
+  x: {provider: prometheus, origin_url: 'https://x', replica_group: g}
+  y: {provider: alb, alb: {mechanism: tsm, pool: [x]}}
+  z: {provider: alb, is_default: true, alb: {pool: [x]}}
+";
+    let environment = crate::config::Environment::default();
+    let document = crate::config::Document::of_text("a", text, &environment).unwrap();
+    let host = crate::compile::Host::of_machine();
+    let generation = ringway_shards::plan::Generation(1);
+    let compiled = crate::compile::build_document(&document, &host, generation).unwrap();
+    let manual = manual();
+    for row in compiled.control.effective.rows() {
+        let crate::compile::Provenance::Default(_) = row.from else {
+            continue;
+        };
+        let mut steps: Vec<String> = row.path.to_string().split('.').map(str::to_owned).collect();
+        if steps[0] == "backends" || steps[0] == "listeners" {
+            steps[1] = "<name>".into();
+        }
+        let key = steps.join(".");
+        let heading = manual[&key];
+        let default = match &row.value {
+            serde_json::Value::String(text) if text.is_empty() => "\"\"".to_owned(),
+            serde_json::Value::String(text) => text.clone(),
+            other => other.to_string(),
+        };
+        // Those of an ALB are said to be the backend's.
+        let inherited = key.starts_with("backends.<name>.alb.max_");
+        let said = heading.contains(&format!("default {default}"))
+            || heading.contains(&format!("{default} ("));
+        assert!(
+            said || inherited || heading.contains(&default),
+            "{key}: {heading} says not {default}"
+        );
+    }
+}
+
+#[test]
+fn paths_are_written_once_and_below_known_ones() {
+    let mut seen = BTreeSet::new();
+    for key in keys() {
+        assert!(seen.insert(key.path), "{} twice", key.path);
+    }
+    for path in &seen {
+        if let Some((above, _)) = path.rsplit_once('.') {
+            assert!(seen.contains(above), "{path} without {above}");
+        }
+    }
+}
+
+#[test]
+fn slips_find_the_nearest_word() {
+    let words = || ["timeout", "keep_alive_timeout", "provider", "rr"].into_iter();
+    for (written, expected) in [
+        ("tiemout", Some("timeout")),
+        ("Timeout", Some("timeout")),
+        ("keep-alive-timeout", Some("keep_alive_timeout")),
+        ("provder", Some("provider")),
+        ("xyz", None),
+        ("", None),
+    ] {
+        assert_eq!(nearest(written, words()), expected, "{written}");
+    }
+    assert_eq!(nearest(&"x".repeat(1_000_000), words()), None);
+}

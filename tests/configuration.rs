@@ -1,0 +1,261 @@
+//! Configurations on disk: which files are read, in which order, and what `check` says of them.
+
+use std::fs;
+use std::net::Ipv4Addr;
+use std::path::PathBuf;
+
+use ringway::cli::{EXIT_INVALID, EXIT_OK, check};
+use ringway::compile::{Compiled, Host, build};
+use ringway::config::{Environment, LoadOptions, Override};
+use ringway_shards::plan::Generation;
+
+/// A folder of its own for one test, removed at its end.
+struct Folder(PathBuf);
+
+impl Folder {
+    fn new(test: &str) -> Self {
+        let name = format!("ringway-{}-{test}", std::process::id());
+        let path = std::env::temp_dir().join(name);
+        fs::create_dir_all(&path).unwrap();
+        Folder(path)
+    }
+
+    fn write(&self, name: &str, content: impl AsRef<[u8]>) -> PathBuf {
+        let path = self.0.join(name);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(&path, content).unwrap();
+        path
+    }
+
+    /// Lines without this folder's path.
+    fn short(&self, text: &str) -> Vec<String> {
+        let own = format!("{}/", self.0.display());
+        text.lines().map(|line| line.replace(&own, "")).collect()
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+fn host() -> Host {
+    Host {
+        name: "box".into(),
+        cpus: vec![0, 1],
+        any_address: Ipv4Addr::UNSPECIFIED.into(),
+    }
+}
+
+fn options(path: &std::path::Path) -> LoadOptions {
+    LoadOptions {
+        path: Some(path.to_owned()),
+        overrides: Vec::new(),
+    }
+}
+
+/// Exit status, standard output and standard error of `check`.
+fn checked(options: &LoadOptions, explain: bool) -> (u8, String, String) {
+    let (mut out, mut err) = (Vec::new(), Vec::new());
+    let environment = Environment::default();
+    let status = check(
+        options,
+        explain,
+        &environment,
+        &host(),
+        (&mut out, &mut err),
+    )
+    .unwrap();
+    let text = |bytes| String::from_utf8(bytes).unwrap();
+    (status, text(out), text(err))
+}
+
+fn built(options: &LoadOptions) -> Compiled {
+    build(options, &Environment::default(), &host(), Generation(1))
+        .unwrap_or_else(|problems| panic!("{problems:?}"))
+}
+
+const ORIGIN: &str = "backends: {a: {provider: rp, origin_url: 'http://a', timeout: 1s}}\n";
+
+#[test]
+fn the_folder_beside_a_file_lies_over_it_in_byte_order() {
+    let folder = Folder::new("confd");
+    let main = folder.write("main.yaml", ORIGIN);
+    folder.write(
+        "conf.d/10.yaml",
+        "backends: {a: {timeout: 2s, max_idle_conns: 7}}\n",
+    );
+    folder.write(
+        "conf.d/9.YML",
+        "backends: {a: {timeout: 3s, max_idle_conns: }}\n",
+    );
+    folder.write("conf.d/.hidden.yaml", "nonsense: 1\n");
+    folder.write("conf.d/readme.txt", "nonsense: 1\n");
+    folder.write("conf.d/sub.yaml/x.yaml", "nonsense: 1\n");
+    let (status, out, err) = checked(&options(&main), true);
+    assert_eq!((status, err.as_str()), (EXIT_OK, ""));
+    let lines = folder.short(&out);
+    assert!(
+        lines.contains(&"backends.a.timeout = \"3s\"  # conf.d/9.YML:1:25".to_owned()),
+        "{out}"
+    );
+    assert!(
+        lines
+            .iter()
+            .any(|line| line.starts_with("backends.a.max_idle_conns = 20  # default"))
+    );
+    assert_eq!(lines.last().unwrap(), "configuration is valid");
+}
+
+#[test]
+fn a_named_include_folder_must_be_there() {
+    let folder = Folder::new("include");
+    let main = folder.write(
+        "main.yaml",
+        format!("main: {{config_include_directory: more}}\n{ORIGIN}"),
+    );
+    let (status, _, err) = checked(&options(&main), false);
+    assert_eq!(status, EXIT_INVALID);
+    let lines = folder.short(&err);
+    assert_eq!(lines.len(), 1);
+    assert!(
+        lines[0].starts_with("main.yaml:1:34: main.config_include_directory: cannot read more"),
+        "{err}"
+    );
+    folder.write("more/a.conf", "backends: {a: {timeout: 9s}}\n");
+    let compiled = built(&options(&main));
+    assert!(
+        compiled
+            .control
+            .effective
+            .explain()
+            .contains("backends.a.timeout = \"9s\"")
+    );
+}
+
+#[test]
+fn a_folder_is_read_whole() {
+    let folder = Folder::new("whole");
+    folder.write("b.yaml", "backends: {a: {timeout: 2s}}\n");
+    folder.write("a.yaml", ORIGIN);
+    let compiled = built(&options(&folder.0));
+    assert!(
+        compiled
+            .control
+            .effective
+            .explain()
+            .contains("backends.a.timeout = \"2s\"")
+    );
+    folder.write("c.yaml", "main: {config_include_directory: x}\n");
+    let (_, _, err) = checked(&options(&folder.0), false);
+    assert_eq!(
+        folder.short(&err),
+        [
+            "c.yaml:1:8: main.config_include_directory: not allowed when the configuration is a directory: all its files are read anyway"
+        ]
+    );
+    let empty = Folder::new("empty");
+    let (status, _, err) = checked(&options(&empty.0), false);
+    assert_eq!(status, EXIT_INVALID);
+    assert!(err.contains("no configuration file in"), "{err}");
+}
+
+#[test]
+fn all_files_are_read_before_anything_is_said() {
+    let folder = Folder::new("all");
+    folder.write("a.yaml", "backends: [\n");
+    folder.write("b.yaml", "x: 1\nx: 2\n");
+    folder.write("c.yaml", [0xff, 0xfe, 0x00]);
+    let (status, out, err) = checked(&options(&folder.0), false);
+    assert_eq!((status, out.as_str()), (EXIT_INVALID, ""));
+    let lines = folder.short(&err);
+    assert_eq!(lines.len(), 3, "{err}");
+    assert!(lines[0].starts_with("a.yaml:") && lines[0].contains("not valid YAML"));
+    assert_eq!(
+        lines[1],
+        "b.yaml:2:1: key `x` is written twice in this mapping"
+    );
+    assert_eq!(lines[2], "c.yaml: the file is not UTF-8 text");
+}
+
+#[test]
+fn a_file_that_is_asked_for_must_be_there() {
+    let folder = Folder::new("absent");
+    let (status, _, err) = checked(&options(&folder.0.join("none.yaml")), false);
+    assert_eq!(status, EXIT_INVALID);
+    assert!(err.contains("cannot read"), "{err}");
+}
+
+#[test]
+fn flags_lie_over_files_and_are_named_in_problems() {
+    let folder = Folder::new("flags");
+    let main = folder.write("main.yaml", "listeners: {default: {port: 1}}\n");
+    let set = |keys, text: &str| Override {
+        source: "flag -x".into(),
+        keys,
+        text: text.into(),
+    };
+    let mut with = options(&main);
+    with.overrides = vec![
+        set(&["backends", "default", "origin_url"], "http://a"),
+        set(&["backends", "default", "provider"], "rp"),
+        set(&["listeners", "default", "port"], "8000"),
+    ];
+    assert_eq!(built(&with).plan.listeners[0].address.port(), 8000);
+    with.overrides
+        .push(set(&["listeners", "default", "port"], "x"));
+    let (_, _, err) = checked(&with, false);
+    assert_eq!(
+        err,
+        "flag -x: listeners.default.port: expected a port from 1 to 65535, 0 for off or `any` for a free one, found \"x\"\n"
+    );
+}
+
+#[test]
+fn the_fingerprint_changes_with_a_source() {
+    let folder = Folder::new("print");
+    let main = folder.write("main.yaml", ORIGIN);
+    let first = built(&options(&main)).control.fingerprint;
+    assert_eq!(built(&options(&main)).control.fingerprint, first);
+    folder.write("conf.d/a.yaml", "main: {instance_id: 1}\n");
+    assert_ne!(built(&options(&main)).control.fingerprint, first);
+}
+
+#[test]
+fn unreadable_certificates_are_reported_at_their_keys() {
+    let folder = Folder::new("tls");
+    let main = folder.write(
+        "main.yaml",
+        "backends:\n  a:\n    provider: rp\n    origin_url: https://a\n    tls:\n      full_chain_cert_path: /none/c.pem\n      private_key_path: /none/k.pem\n      certificate_authority_paths: [/none/ca.pem]\n",
+    );
+    let (status, _, err) = checked(&options(&main), false);
+    assert_eq!(status, EXIT_INVALID);
+    let lines = folder.short(&err);
+    assert_eq!(lines.len(), 3, "{err}");
+    assert!(lines[0].starts_with(
+        "main.yaml:6:29: backends.a.tls.full_chain_cert_path: cannot read /none/c.pem"
+    ));
+    assert!(lines[1].starts_with("main.yaml:7:25: backends.a.tls.private_key_path: cannot read"));
+    assert!(
+        lines[2].starts_with(
+            "main.yaml:8:37: backends.a.tls.certificate_authority_paths[0]: cannot read"
+        )
+    );
+}
+
+#[test]
+fn every_sample_is_valid() {
+    let root = PathBuf::from(env!("CARGO_MANIFEST_DIR"));
+    let mut samples = vec![root.join("packaging/ringway.example.yaml")];
+    for entry in fs::read_dir(root.join("tests/scenarios")).unwrap() {
+        samples.push(entry.unwrap().path());
+    }
+    for sample in samples
+        .iter()
+        .filter(|path| path.extension().is_some_and(|e| e == "yaml"))
+    {
+        let (status, _, err) = checked(&options(sample), false);
+        assert_eq!(status, EXIT_OK, "{}\n{err}", sample.display());
+    }
+}
