@@ -70,7 +70,7 @@ pub(crate) enum Failure {
     #[error("origin answered with a bad body: {0}")]
     AnswerBody(BodyError),
     /// The range of a query is longer than allowed.
-    #[error("query range is longer than the limit of {} s", limit.as_secs())]
+    #[error("query range is longer than the limit of {}", period(*limit))]
     QueryRange {
         /// The limit.
         limit: Duration,
@@ -142,6 +142,23 @@ impl Failure {
                 before_any_byte: true
             }
         )
+    }
+}
+
+/// A duration as an operator writes it: `1h30m`.
+fn period(duration: Duration) -> String {
+    let mut seconds = duration.as_secs();
+    let mut text = String::new();
+    for (unit, length) in [("d", 86_400), ("h", 3600), ("m", 60), ("s", 1)] {
+        if seconds >= length {
+            text.push_str(&format!("{}{unit}", seconds / length));
+            seconds %= length;
+        }
+    }
+    if text.is_empty() {
+        format!("{}ms", duration.as_millis())
+    } else {
+        text
     }
 }
 
@@ -241,6 +258,13 @@ mod tests {
         assert!(text.starts_with("HTTP/1.1 502 Bad Gateway\r\n"), "{text}");
         assert!(text.ends_with("Content-Length: 0\r\n\r\n"), "{text}");
         assert!(!text.contains("Connection"), "{text}");
+    }
+
+    #[test]
+    fn a_limit_is_named_as_it_is_written() {
+        assert_eq!(period(Duration::from_secs(3600)), "1h");
+        assert_eq!(period(Duration::from_secs(93_784)), "1d2h3m4s");
+        assert_eq!(period(Duration::from_millis(250)), "250ms");
     }
 
     #[test]

@@ -49,6 +49,8 @@ pub(crate) struct State {
     pub(crate) blame: Cell<Fault>,
     /// The connection may carry another request after this one.
     pub(crate) keep: Cell<bool>,
+    /// The request's body has been read to its end.
+    pub(crate) body_read: Cell<bool>,
     /// Status of the answer as sent, for the metrics.
     pub(crate) status: Cell<u16>,
     /// Body bytes written to the client.
@@ -93,6 +95,7 @@ pub(crate) async fn connection(shard: &Rc<Shard>, door: &Rc<Door>, incoming: Inc
             phase: Cell::new(Phase::Idle),
             blame: Cell::new(Fault::Client),
             keep: Cell::new(true),
+            body_read: Cell::new(false),
             status: Cell::new(0),
             written: Cell::new(0),
             started: Cell::new(None),
@@ -102,9 +105,16 @@ pub(crate) async fn connection(shard: &Rc<Shard>, door: &Rc<Door>, incoming: Inc
         conn: conn.0,
         watch: watch.clone(),
     };
-    let done = watch.guard(pin!(requests(shard, door, &mut client))).await;
-    if let Err(why) = done {
-        interrupted(shard, &mut client, why).await;
+    let mut first = true;
+    loop {
+        let done = watch
+            .guard(pin!(requests(shard, door, &mut client, first)))
+            .await;
+        first = false;
+        let Err(why) = done else { return };
+        if interrupted(shard, door, &mut client, why).await == Next::Close {
+            return;
+        }
     }
 }
 
@@ -135,8 +145,7 @@ fn listener<'v>(view: &'v View, door: &Door) -> Option<&'v Listener> {
 }
 
 /// Answers requests until one of them is the last.
-async fn requests(shard: &Rc<Shard>, door: &Rc<Door>, client: &mut Client) {
-    let mut first = true;
+async fn requests(shard: &Rc<Shard>, door: &Rc<Door>, client: &mut Client, mut first: bool) {
     loop {
         match read_head(shard, door, client, first).await {
             Ok(true) => {}
@@ -350,8 +359,9 @@ async fn send(client: &mut Client, out: Vec<u8>) -> Next {
     }
 }
 
-/// After a trip: the last word where none was said, then the end.
-async fn interrupted(shard: &Shard, client: &mut Client, why: Tripped) {
+/// After a trip: the answer where none was begun. The connection goes on only when it was the origin that was
+/// waited for and the client's request is wholly read: then nothing of the client was in flight.
+async fn interrupted(shard: &Shard, door: &Door, client: &mut Client, why: Tripped) -> Next {
     let failure = Failure::tripped(why, client.state.blame.get());
     let phase = client.state.phase.get();
     if phase == Phase::Request {
@@ -359,24 +369,40 @@ async fn interrupted(shard: &Shard, client: &mut Client, why: Tripped) {
     }
     client.state.count(client.head.method());
     match phase {
-        Phase::Idle => return,
+        Phase::Idle => return Next::Close,
         Phase::Answer => {
             client.conn.reset_on_close();
-            return;
+            return Next::Close;
         }
         Phase::Head | Phase::Request => {}
     }
     if matches!(failure, Failure::ClientGone) {
         shard.cells.client_cancels.bump();
-        return;
+        return Next::Close;
     }
     let watch = client.watch.clone();
     watch.reset();
+    watch.watch_peer(false);
     watch.arm(LINGER_TIME);
-    let words = async {
-        say(client, &failure, Frame::refusal()).await;
+    let goes_on = matches!(failure, Failure::UpstreamTimeout)
+        && client.state.body_read.get()
+        && client.state.keep.get()
+        && door.is_open();
+    let frame = if goes_on {
+        client.frame()
+    } else {
+        Frame::refusal()
     };
-    let _ = watch.guard(pin!(words)).await;
+    let words = async {
+        if goes_on {
+            let mut out = Vec::with_capacity(256);
+            respond::failure(&mut out, &failure, frame);
+            return send(client, out).await;
+        }
+        say(client, &failure, frame).await;
+        Next::Close
+    };
+    watch.guard(pin!(words)).await.unwrap_or(Next::Close)
 }
 
 /// Sends a failure and closes.
@@ -434,6 +460,7 @@ impl State {
     fn begin(&self, started: Instant) {
         self.phase.set(Phase::Request);
         self.blame.set(Fault::Upstream);
+        self.body_read.set(false);
         self.status.set(0);
         self.written.set(0);
         self.started.set(Some(started));

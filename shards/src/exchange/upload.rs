@@ -69,6 +69,7 @@ impl Upload {
         let mut first = Vec::new();
         upload.decode_here(&mut client.inbox, &mut first)?;
         upload.first = first;
+        client.state.body_read.set(upload.is_done());
         Ok(upload)
     }
 
@@ -122,6 +123,7 @@ impl Upload {
             out = buffer;
             out.clear();
         }
+        state.body_read.set(true);
         state.blame.set(Fault::Upstream);
         pace.whole();
         Ok(())
@@ -143,6 +145,12 @@ impl Upload {
             }
             let consumed = decoded.consumed;
             inbox.consume(consumed);
+            if self.decoder.remaining_known() > self.left && !self.truncate {
+                // The rest of a chunk is announced: no need to wait for it.
+                return Err(Failure::BodyTooLarge {
+                    bytes_max: self.bytes_max,
+                });
+            }
             if self.decoder.is_done() {
                 if self.framing == BodyFraming::Chunked {
                     headers::last_chunk(out, self.decoder.trailers(), |_| false);

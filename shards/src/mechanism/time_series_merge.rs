@@ -164,6 +164,7 @@ async fn read_form(
         let consumed = decoded.consumed;
         client.inbox.consume(consumed);
     }
+    client.state.body_read.set(true);
     client.state.blame.set(Fault::Upstream);
     pace.whole();
     Ok(form)

@@ -4,8 +4,8 @@
 //! with the slice of them that is content, so that a relay passes content on without copying it.
 //! Only trailers are kept, for they are judged whole.
 //!
-//! Promises: the same content, end and error wherever the input is cut. Chunk extensions, bare
-//! LF, spaces around a chunk size and trailers that would change framing, routing or identity are
+//! Promises: the same content, end and error wherever the input is cut. Chunk extensions are
+//! dropped. Bare LF, spaces around a chunk size and trailers that would change framing, routing or identity are
 //! refused. Bounds: 16 digits for a chunk size, [`TrailerLimits`] for trailers.
 
 #[cfg(test)]
@@ -19,6 +19,10 @@ use trailers::TrailerReader;
 
 /// Hexadecimal digits a chunk size may have: with these it cannot overflow 64 bits.
 const CHUNK_SIZE_DIGITS_MAX: u8 = 16;
+
+/// Bytes that all chunk extensions of one body may have together. They are read and dropped, as RFC 9112 section
+/// 7.1.1 asks, but a body of one-byte chunks must not carry any amount of them.
+const CHUNK_EXTENSION_BYTES_MAX: u32 = 4096;
 
 /// Why a body was refused. The connection it came on is closed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
@@ -35,9 +39,21 @@ pub enum BodyError {
         /// The bound.
         digits_max: u8,
     },
-    /// A chunk extension.
-    #[error("chunk extensions are not accepted")]
-    ChunkExtension,
+    /// A chunk size that no content length could have.
+    #[error("chunk size is beyond 2^63")]
+    ChunkSizeTooLarge,
+    /// A chunk extension with a control byte in it.
+    #[error("invalid byte {byte:#04x} in chunk extension")]
+    InvalidChunkExtension {
+        /// The byte.
+        byte: u8,
+    },
+    /// The chunk extensions of one body together reach beyond their bound.
+    #[error("chunk extensions are longer than {bytes_max} bytes")]
+    ChunkExtensionsTooLong {
+        /// The bound.
+        bytes_max: u32,
+    },
     /// CR without LF behind it, or LF without CR in front of it, in what frames chunks.
     #[error("chunk line does not end with CR LF")]
     InvalidLineEnd,
@@ -88,6 +104,10 @@ enum State {
         size: u64,
         digits: u8,
     },
+    /// In an extension behind a chunk size.
+    ChunkExtension {
+        size: u64,
+    },
     /// Behind the CR of a chunk size.
     ChunkSizeEnd {
         size: u64,
@@ -107,6 +127,7 @@ enum State {
 #[derive(Debug)]
 pub struct BodyDecoder {
     state: State,
+    extension_bytes: u32,
     trailers: TrailerReader,
 }
 
@@ -115,6 +136,7 @@ impl BodyDecoder {
     pub fn new(framing: BodyFraming, limits: TrailerLimits) -> BodyDecoder {
         let mut decoder = BodyDecoder {
             state: State::Done,
+            extension_bytes: 0,
             trailers: TrailerReader::new(limits),
         };
         decoder.reset(framing);
@@ -124,6 +146,7 @@ impl BodyDecoder {
     /// Makes ready for the next body, and keeps what was allocated.
     pub fn reset(&mut self, framing: BodyFraming) {
         self.trailers.clear();
+        self.extension_bytes = 0;
         self.state = match framing {
             BodyFraming::None | BodyFraming::Length(0) => State::Done,
             BodyFraming::Length(length) => State::Length(length),
@@ -186,6 +209,9 @@ impl BodyDecoder {
                     }
                 }
                 _ => {
+                    if matches!(self.state, State::ChunkExtension { .. }) {
+                        self.count_extension_byte()?;
+                    }
                     self.state = step_chunk_framing(self.state, rest[0])?;
                     consumed += 1;
                 }
@@ -208,6 +234,15 @@ impl BodyDecoder {
             }
             _ => Err(BodyError::Truncated),
         }
+    }
+
+    fn count_extension_byte(&mut self) -> Result<(), BodyError> {
+        self.extension_bytes += 1;
+        if self.extension_bytes > CHUNK_EXTENSION_BYTES_MAX {
+            let bytes_max = CHUNK_EXTENSION_BYTES_MAX;
+            return Err(BodyError::ChunkExtensionsTooLong { bytes_max });
+        }
+        Ok(())
     }
 
     fn take_content(&mut self, left: u64) {
@@ -233,10 +268,17 @@ fn step_chunk_framing(state: State, byte: u8) -> Result<State, BodyError> {
             }),
             (b'\r', _) if digits > 0 => Ok(State::ChunkSizeEnd { size }),
             (b'\n', _) if digits > 0 => Err(BodyError::InvalidLineEnd),
-            (b';', _) if digits > 0 => Err(BodyError::ChunkExtension),
+            (b';', _) if digits > 0 => Ok(State::ChunkExtension { size }),
             _ => Err(BodyError::InvalidChunkSize { byte }),
         },
+        State::ChunkExtension { size } => match byte {
+            b'\r' => Ok(State::ChunkSizeEnd { size }),
+            b'\n' => Err(BodyError::InvalidLineEnd),
+            b'\t' | 0x20..=0x7e | 0x80.. => Ok(State::ChunkExtension { size }),
+            _ => Err(BodyError::InvalidChunkExtension { byte }),
+        },
         State::ChunkSizeEnd { .. } if byte != b'\n' => Err(BodyError::InvalidLineEnd),
+        State::ChunkSizeEnd { size } if size > i64::MAX as u64 => Err(BodyError::ChunkSizeTooLarge),
         State::ChunkSizeEnd { size: 0 } => Ok(State::Trailers),
         State::ChunkSizeEnd { size } => Ok(State::ChunkData(size)),
         State::ChunkEnd if byte == b'\r' => Ok(State::ChunkEndLf),

@@ -58,13 +58,20 @@ pub(super) fn may_bypass(task: &Task<'_>, alb: &Alb, endpoint: &Endpoint, query:
         return false;
     };
     let alone = live.all(|other| other.backend.id == only.backend.id) && pool.groups.len() == 1;
-    if !alone || !injected_labels(only).is_empty() || endpoint == &Endpoint::Query {
-        // An instant query may lack its time, and is small.
+    if !alone || !injected_labels(only).is_empty() {
         return false;
     }
-    let text = form_urlencoded::parse(query).find(|(name, _)| name == "query");
-    let text = text.map(|(_, value)| value.into_owned());
-    plan(endpoint, text.as_deref(), &PlanOptions::default()).may_bypass()
+    let value = |wanted: &str| {
+        let found = form_urlencoded::parse(query).find(|(name, _)| name == wanted);
+        found
+            .map(|(_, value)| value.into_owned())
+            .filter(|value| !value.is_empty())
+    };
+    if endpoint == &Endpoint::Query && value("time").is_none() {
+        // It must be stamped.
+        return false;
+    }
+    plan(endpoint, value("query").as_deref(), &PlanOptions::default()).may_bypass()
 }
 
 /// Asks all live members of `alb` and merges what they answer.

@@ -162,9 +162,10 @@ fn end_of_the_connection() {
 #[test]
 fn chunk_framing_that_is_refused() {
     use BodyError::{
-        ChunkExtension, ChunkSizeTooLong, InvalidChunkSize, InvalidLineEnd, MissingChunkEnd,
+        ChunkSizeTooLarge, ChunkSizeTooLong, InvalidChunkExtension, InvalidChunkSize,
+        InvalidLineEnd, MissingChunkEnd,
     };
-    let rows: [(&[u8], BodyError); 26] = [
+    let rows: [(&[u8], BodyError); 28] = [
         (b"\r\n", InvalidChunkSize { byte: b'\r' }),
         (b"\n", InvalidChunkSize { byte: b'\n' }),
         (b";x\r\n", InvalidChunkSize { byte: b';' }),
@@ -178,8 +179,10 @@ fn chunk_framing_that_is_refused() {
         (b"5_0\r\n", InvalidChunkSize { byte: b'_' }),
         (b"\0", InvalidChunkSize { byte: 0 }),
         (b"5\0\r\n", InvalidChunkSize { byte: 0 }),
-        (b"5;a=b\r\nhello\r\n", ChunkExtension),
-        (b"0;a\r\n\r\n", ChunkExtension),
+        (b"5;a=b\nhello\r\n", InvalidLineEnd),
+        (b"5;a\x01\r\nhello\r\n", InvalidChunkExtension { byte: 1 }),
+        (b"5;a\r;\r\nhello\r\n", InvalidLineEnd),
+        (b"ffffffffffffffff\r\n", ChunkSizeTooLarge),
         (b"5\nhello", InvalidLineEnd),
         (b"5\rhello", InvalidLineEnd),
         (b"5\r\r\nhello", InvalidLineEnd),
@@ -211,8 +214,8 @@ fn chunk_framing_that_is_refused() {
             text.escape_ascii()
         );
     }
-    // Sixteen digits fit, whatever they are.
-    let outcome = chunked(b"ffffffffffffffff\r\nabc").unwrap();
+    // Sixteen digits fit, up to the largest length there is.
+    let outcome = chunked(b"7fffffffffffffff\r\nabc").unwrap();
     assert_eq!((outcome.content, outcome.done), (b"abc".to_vec(), false));
 }
 
@@ -365,4 +368,22 @@ fn damaged_bodies_never_panic_and_splits_agree() {
         accepted > 1_000,
         "damage so great that only refusals are tested: {accepted}"
     );
+}
+
+#[test]
+fn chunk_extensions_are_dropped_up_to_a_bound() {
+    let mut decoder = BodyDecoder::new(BodyFraming::Chunked, TrailerLimits::default());
+    let mut content = Vec::new();
+    let mut input: &[u8] = b"5;a=\"b c\";d\r\nhello\r\n0;x\r\n\r\n";
+    while !decoder.is_done() {
+        let decoded = decoder.decode(input).expect("well-formed");
+        content.extend_from_slice(decoded.data);
+        input = &input[decoded.consumed..];
+    }
+    assert_eq!(content, b"hello");
+    let mut endless = b"1;".to_vec();
+    endless.resize(5000, b'a');
+    decoder.reset(BodyFraming::Chunked);
+    let error = decoder.decode(&endless).expect_err("too long");
+    assert_eq!(error, BodyError::ChunkExtensionsTooLong { bytes_max: 4096 });
 }
