@@ -48,7 +48,7 @@ pub fn example_configuration() -> String {
 fn configuration(addresses: &[SocketAddr; 6]) -> String {
     let mut text = String::from(
         "# ringway demo: two web servers behind rr, three metric shards behind tsm.\n\
-         listeners:\n  default:\n    address: 127.0.0.1\n    port: 8480\n  \
+         logging:\n  log_level: warn\n\nlisteners:\n  default:\n    address: 127.0.0.1\n    port: 8480\n  \
          metrics:\n    address: 127.0.0.1\n    port: 8481\n\nbackends:\n",
     );
     for (name, address) in origins::NAMES.iter().zip(addresses) {

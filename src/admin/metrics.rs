@@ -83,7 +83,7 @@ impl Scene<'_> {
     pub fn text(&self) -> String {
         let mut families = Families::default();
         control::collect(self, &mut families);
-        shards::collect(self.shards, &mut families);
+        shards::collect(self, &mut families);
         families.text()
     }
 }

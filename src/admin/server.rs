@@ -441,6 +441,3 @@ fn with(mut answer: Answer, name: HeaderName, value: &str) -> Answer {
     }
     answer
 }
-
-#[cfg(test)]
-mod tests;

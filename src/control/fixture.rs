@@ -106,3 +106,49 @@ fn origin(host: &str) -> Origin {
         injected_labels: Vec::new(),
     }
 }
+
+/// A compiled configuration from its text, by way of a file, as the binary reads it.
+pub(crate) struct Configured {
+    path: std::path::PathBuf,
+}
+
+impl Configured {
+    pub(crate) fn new(yaml: &str) -> Self {
+        use std::sync::atomic::{AtomicU32, Ordering};
+        static NEXT: AtomicU32 = AtomicU32::new(0);
+        let n = NEXT.fetch_add(1, Ordering::Relaxed);
+        let file = format!("ringway-control-{}-{n}.yaml", std::process::id());
+        let configured = Configured {
+            path: std::env::temp_dir().join(file),
+        };
+        configured.write(yaml);
+        configured
+    }
+
+    /// Changes the file.
+    pub(crate) fn write(&self, yaml: &str) {
+        std::fs::write(&self.path, yaml).unwrap();
+    }
+
+    /// What reads it.
+    pub(crate) fn loader(&self) -> crate::control::run::Loader {
+        use crate::compile::{Host, build};
+        use crate::config::{Environment, LoadOptions};
+        let load = LoadOptions {
+            path: Some(self.path.clone()),
+            ..LoadOptions::default()
+        };
+        let host = Host {
+            name: "test".into(),
+            cpus: vec![0, 1],
+            any_address: std::net::Ipv4Addr::UNSPECIFIED.into(),
+        };
+        Box::new(move |generation| build(&load, &Environment::default(), &host, generation))
+    }
+}
+
+impl Drop for Configured {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_file(&self.path);
+    }
+}

@@ -73,6 +73,15 @@ pub enum Ended {
     ShardEnded(String),
 }
 
+/// The first configuration is in force: what is listened on.
+#[derive(Clone, Debug, Default)]
+pub struct Serving {
+    /// Client listeners by name; one with a TLS side is there twice.
+    pub listeners: Vec<(Box<str>, SocketAddr)>,
+    /// Admin listeners by name.
+    pub admin: Vec<(&'static str, SocketAddr)>,
+}
+
 /// Where everything comes in.
 pub struct Inputs {
     /// Events of all shards.
@@ -113,7 +122,7 @@ pub struct Core {
     drain: Option<Drain>,
     ended: Option<Ended>,
     started: SystemTime,
-    serving: Option<oneshot::Sender<()>>,
+    serving: Option<oneshot::Sender<Serving>>,
 }
 
 struct Scrape {
@@ -192,7 +201,7 @@ impl Core {
     }
 
     /// Rings when the first configuration is in force.
-    pub fn tell_when_serving(&mut self, bell: oneshot::Sender<()>) {
+    pub fn tell_when_serving(&mut self, bell: oneshot::Sender<Serving>) {
         self.serving = Some(bell);
     }
 
@@ -499,11 +508,6 @@ async fn sleep_until(due: Option<Instant>) {
         Some(due) => tokio::time::sleep_until(due.into()).await,
         None => std::future::pending().await,
     }
-}
-
-/// An address as told to the operator.
-fn shown(address: &SocketAddr) -> String {
-    address.to_string()
 }
 
 #[cfg(test)]

@@ -1,17 +1,22 @@
 //! Metrics of the data plane, added up over the shards.
 
-use ringway_shards::link::ShardId;
 use ringway_shards::metrics::{
-    DURATION_BUCKETS_S, FanoutRow, FrontendRow, ListenerMetrics, MemberRow, ShardMetrics,
-    UpstreamRow,
+    DURATION_BUCKETS_S, FanoutRow, FrontendRow, ListenerMetrics, MemberRow, UpstreamRow,
 };
+use ringway_shards::plan::BackendKind;
 
-use super::{Counts, Families};
+use super::{Counts, Families, Scene};
 
 /// Puts all of them into `families`.
-pub(super) fn collect(shards: &[(ShardId, Box<ShardMetrics>)], families: &mut Families) {
+pub(super) fn collect(scene: &Scene<'_>, families: &mut Families) {
     connections(&[], families, &ListenerMetrics::default());
-    for (id, shard) in shards {
+    let plan = scene.state.plan();
+    let is_origin = |name: &str| {
+        plan.iter()
+            .flat_map(|plan| &plan.backends)
+            .any(|backend| *backend.name == *name && matches!(backend.kind, BackendKind::Origin(_)))
+    };
+    for (id, shard) in scene.shards {
         let name = id.0.to_string();
         for row in &shard.listeners {
             connections(&[("shard", &name), ("listener", &row.name)], families, row);
@@ -25,7 +30,9 @@ pub(super) fn collect(shards: &[(ShardId, Box<ShardMetrics>)], families: &mut Fa
             .iter()
             .for_each(|row| upstream(row, families));
         shard.fanout.iter().for_each(|row| fanout(row, families));
-        shard.members.iter().for_each(|row| member(row, families));
+        // Shards count for every backend; connections are only made to origins.
+        let members = shard.members.iter().filter(|row| is_origin(&row.backend));
+        members.for_each(|row| member(row, families));
         for (counter, value) in &shard.counters {
             plain(counter, *value, families);
         }

@@ -3,7 +3,7 @@
 //! The first start is the same way. Nothing that serves is touched before every shard, every admin listener
 //! and the log file are ready for the new configuration.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
@@ -13,7 +13,7 @@ use ringway_shards::plan::{Generation, ListenerId, Plan};
 use socket2::{Domain, Socket, Type};
 use tokio::sync::oneshot;
 
-use super::{Core, Ended, hosts_of, shown};
+use super::{Core, Ended, Serving, hosts_of};
 use crate::admin::server;
 use crate::compile::{Compiled, ControlSettings};
 use crate::control::reload::{Preparation, Refusal, Verdict};
@@ -280,7 +280,11 @@ impl Core {
         self.settings = Some(settings);
         self.schedule_look(now);
         if let Some(bell) = self.serving.take() {
-            let _ = bell.send(());
+            let listeners = plan.listeners.iter();
+            let _ = bell.send(Serving {
+                listeners: listeners.map(|l| (l.name.clone(), l.address)).collect(),
+                admin,
+            });
         }
         if let Trigger::Call(reply) = trigger {
             let _ = reply.send(Ok(()));
@@ -292,7 +296,7 @@ impl Core {
         self.probers.clear();
         self.probe_counts
             .retain(|name, _| plan.backends.iter().any(|backend| backend.name == *name));
-        let mut probes = std::collections::BTreeMap::new();
+        let mut probes = BTreeMap::new();
         for check in &settings.health_checks {
             let Some(interval) = check.interval else {
                 continue;
@@ -398,14 +402,14 @@ fn told(
         let is_new = bound.iter().any(|(id, _)| *id == listener.id);
         tracing::info!(
             listener = %listener.name,
-            address = %shown(&listener.address),
+            address = %listener.address,
             tls = listener.tls.is_some(),
             new = is_new,
             "listening"
         );
     }
     for (name, address) in admin {
-        tracing::info!(listener = name, address = %shown(address), "listening for admin");
+        tracing::info!(listener = name, address = %address, "listening for admin");
     }
     tracing::info!(
         trigger = trigger.name(),
