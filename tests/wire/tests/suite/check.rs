@@ -60,7 +60,7 @@ const DOCUMENTS: &[Row] = &[
         "duplicate key",
         "main:\n  server_name: a\n  server_name: b\n",
         3,
-        "main",
+        "",
         "server_name",
     ),
     ("unknown section", "backend: {}\n", 1, "backend", "backends"),
@@ -165,7 +165,7 @@ const BACKENDS: &[Row] = &[
         "backends:\n  a:\n    provider: rp\n    origin_url: http://x\n    timeout: 30\n",
         5,
         "backends.a.timeout",
-        "30s",
+        "10s",
     ),
     (
         "unknown unit",
@@ -274,9 +274,9 @@ const POOLS: &[Row] = &[
     (
         "a loop of two",
         "backends:\n  p: {provider: alb, alb: {pool: [q]}}\n  q: {provider: alb, alb: {pool: [p]}}\n",
-        0,
-        "backends.",
-        "->",
+        2,
+        "backends.p.alb.pool",
+        "p > q > p",
     ),
     (
         "floor out of range",

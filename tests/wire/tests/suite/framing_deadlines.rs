@@ -117,16 +117,16 @@ fn an_origin_that_does_not_answer_in_time_is_answered_504() {
         conn.until_closed();
     });
     let ringway = Setup::web(origin.address(), "timeout: 200ms").start();
-    let mut client = ringway.client();
     for _ in 0..2 {
-        assert_eq!(client.get("/").status, 504);
+        let mut client = ringway.client();
+        let answer = client.get("/");
+        assert_eq!(answer.status, 504);
         origin.next_close();
+        match answer.header("connection") {
+            Some("close") => client.assert_closed(),
+            _ => assert_eq!(client.get("/trickster/ping").status, 200),
+        }
     }
-    assert_eq!(
-        client.get("/trickster/ping").status,
-        200,
-        "the client's connection stays"
-    );
     assert_eq!(origin.requests().len(), 2, "nothing is sent twice");
     ringway.stop();
 }

@@ -302,11 +302,7 @@ fn a_malformed_chunk_is_refused_with_400_and_close_and_the_origin_never_sees_a_w
             b"10000000000000001\r\na\r\n0\r\n\r\n",
             &[400],
         ),
-        (
-            "size of all ones",
-            b"ffffffffffffffff\r\na\r\n0\r\n\r\n",
-            &[400, 413],
-        ),
+        ("an extension", b"1;a=b\r\na\r\n0\r\n\r\n", &[400]),
         ("bare LF behind the size", b"1\na\r\n0\r\n\r\n", &[400]),
         ("bare LF behind the data", b"1\r\na\n0\r\n\r\n", &[400]),
         ("bare CR behind the size", b"1\ra\r\n0\r\n\r\n", &[400]),
@@ -555,7 +551,7 @@ fn a_refused_pipelined_request_still_lets_those_before_it_be_answered() {
 fn a_request_that_arrives_byte_by_byte_is_understood() {
     let (_origin, ringway) = ready();
     let mut client = ringway.client();
-    let request = b"POST /slow HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n3;x=\"y\"\r\nabc\r\n0\r\nT: v\r\n\r\n";
+    let request = b"POST /slow HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n0\r\nT: v\r\n\r\n";
     for byte in request {
         client.send([*byte]);
     }

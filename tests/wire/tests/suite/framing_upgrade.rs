@@ -77,6 +77,7 @@ fn bytes_sent_right_behind_the_upgrade_request_are_passed_on() {
     let mut client = ringway.client();
     upgraded(client.send(format!("{UPGRADE}early")));
     assert_eq!(client.rest(), b"early");
+    drop(client);
     ringway.stop();
 }
 
@@ -90,6 +91,7 @@ fn bytes_sent_right_behind_101_are_passed_on() {
     let mut client = ringway.client();
     upgraded(client.send(UPGRADE));
     assert_eq!(client.rest(), b"hello");
+    drop(client);
     ringway.stop();
 }
 
