@@ -1,6 +1,3 @@
-<<<<<<< HEAD
-
-=======
 //! The whole control core over fake shards, with real admin sockets on loopback.
 
 use super::*;
@@ -553,4 +550,3 @@ async fn admin_listeners_answer_only_what_they_should() {
     })
     .await;
 }
->>>>>>> 22a3b0e (Test the control core over fake shards)

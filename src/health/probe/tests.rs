@@ -1,6 +1,3 @@
-<<<<<<< HEAD
-
-=======
 use super::*;
 use ringway_shards::plan::{BackendId, Scheme};
 use std::net::Ipv4Addr;
@@ -189,4 +186,3 @@ async fn the_next_address_is_tried_when_one_refuses() {
         Outcome::Passed
     );
 }
->>>>>>> 22a3b0e (Test the control core over fake shards)

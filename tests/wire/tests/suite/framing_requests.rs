@@ -302,7 +302,11 @@ fn a_malformed_chunk_is_refused_with_400_and_close_and_the_origin_never_sees_a_w
             b"10000000000000001\r\na\r\n0\r\n\r\n",
             &[400],
         ),
-        ("an extension", b"1;a=b\r\na\r\n0\r\n\r\n", &[400]),
+        (
+            "a control byte in an extension",
+            b"1;a\x01\r\na\r\n0\r\n\r\n",
+            &[400],
+        ),
         ("bare LF behind the size", b"1\na\r\n0\r\n\r\n", &[400]),
         ("bare LF behind the data", b"1\r\na\n0\r\n\r\n", &[400]),
         ("bare CR behind the size", b"1\ra\r\n0\r\n\r\n", &[400]),
