@@ -32,6 +32,9 @@ pub(crate) async fn run(task: &Task<'_>, client: &mut Client) -> Result<(), Fail
         return Err(Failure::Internal);
     };
     let Some(endpoint) = mergeable(task, client) else {
+        if is_of_one_of_many(task, alb, client) {
+            return Box::pin(one_group(task, alb, client)).await;
+        }
         return first_live(task, alb, client).await;
     };
     let bytes = client.head_text.as_slice();
@@ -98,6 +101,40 @@ fn mergeable(task: &Task<'_>, client: &Client) -> Option<Endpoint> {
         }
         _ => None,
     }
+}
+
+/// Whether the answer will be about one replica group of several, and can say so.
+fn is_of_one_of_many(task: &Task<'_>, alb: &Alb, client: &Client) -> bool {
+    let path = client.head.path(&client.head_text);
+    client.head.method() == Method::Get
+        && client.head.framing() == BodyFraming::None
+        && request::is_of_one_group(&path[task.strip..])
+        && task.view.table.pool(alb.pool).groups.len() > 1
+}
+
+/// Sends the request to the first live member and adds to its answer that it is one group's only.
+async fn one_group(task: &Task<'_>, alb: &Alb, client: &mut Client) -> Result<(), Failure> {
+    let watch = client.watch.clone();
+    let pace = Pace::new(
+        &watch,
+        alb.timeout + MERGE_TIME,
+        task.listener.body_progress_timeout,
+    );
+    pace.whole();
+    client.state.body_read.set(true);
+    client.watch.watch_peer(true);
+    let query = client.head.query(&client.head_text).unwrap_or_default();
+    let request = ApiRequest::read(Endpoint::Labels, query, b"").ok_or(Failure::Target)?;
+    let asking = Asking {
+        task,
+        head: (&client.head, &client.head_text),
+        hop: exchange::hop(task, client),
+        request: &request,
+        by_form: false,
+    };
+    let outcome = gather::first(&asking, alb).await?;
+    client.watch.watch_peer(false);
+    send(task, client, outcome, &pace).await
 }
 
 /// Sends the request as it came to the first live member.

@@ -110,6 +110,59 @@ pub(super) async fn gather(asking: &Asking<'_>, alb: &Arc<Backend>) -> Result<Ou
     Ok(outcome(merged, fetched))
 }
 
+/// Asks the first live member alone, and adds a warning that its answer is one group's.
+pub(super) async fn first(asking: &Asking<'_>, settings: &Alb) -> Result<Outcome, Failure> {
+    let pool = asking.task.view.table.pool(settings.pool);
+    let Some(member) = pool.live.first() else {
+        return Err(Failure::NoLiveMember {
+            alb: asking.task.backend.name.clone(),
+        });
+    };
+    let budget = Budget::new(settings.fanout_bytes_max);
+    let fetched = ask_member(asking, settings, member, None, budget).await;
+    let fetched = fetched.map_err(|failure| match failure {
+        MemberFailure::TimedOut => Failure::UpstreamTimeout,
+        _ => Failure::NoAnswer {
+            before_any_byte: false,
+        },
+    })?;
+    let group = &pool.groups[member.group as usize].name;
+    Ok(Outcome {
+        status: fetched.status,
+        headers: fetched.headers,
+        result: format!(
+            "engine=HTTPProxy; status={}",
+            crate::metrics::cache_status(fetched.status)
+        ),
+        body: with_warning(fetched.body, group),
+    })
+}
+
+/// A JSON object with a warning as its first member; anything else as it is. Put first, it needs no look at
+/// the rest of a document that may be large.
+fn with_warning(mut body: Vec<u8>, group: &str) -> Vec<Vec<u8>> {
+    let Some(open) = body.iter().position(|byte| !byte.is_ascii_whitespace()) else {
+        return vec![body];
+    };
+    let next = body[open + 1..]
+        .iter()
+        .find(|byte| !byte.is_ascii_whitespace());
+    if body[open] != b'{' || next != Some(&b'"') {
+        return vec![body];
+    }
+    let group: String = group
+        .chars()
+        .filter(|c| !matches!(c, '"' | '\\') && *c >= ' ')
+        .collect();
+    let warning = format!(
+        "{{\"warnings\":[\"{WARNING_PREFIX}this path is not merged: the answer is that of replica group \
+         {group} only\"],"
+    );
+    // The warning brings the brace along.
+    body[open] = b' ';
+    vec![warning.into_bytes(), body]
+}
+
 type Come = (Slot, Result<Fetched, MemberFailure>);
 
 /// One future per member and variant.
@@ -392,6 +445,25 @@ fn reason(failure: &MemberFailure) -> &'static str {
         | MemberFailure::Api { .. } => "no_contribution",
         MemberFailure::Encoding | MemberFailure::Malformed { .. } | MemberFailure::Limit { .. } => {
             "merge"
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_warning_goes_in_front_of_an_object_only() {
+        let text =
+            |body: &str| String::from_utf8(with_warning(body.into(), "a").concat()).expect("UTF-8");
+        assert_eq!(
+            text(" {\"status\":\"success\"}"),
+            "{\"warnings\":[\"ringway: this path is not merged: the answer is that of replica group a only\"],\
+             \u{20} \"status\":\"success\"}"
+        );
+        for untouched in ["", "{}", "[1]", "plain text", "{"] {
+            assert_eq!(text(untouched), untouched);
         }
     }
 }

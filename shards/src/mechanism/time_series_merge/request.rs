@@ -18,6 +18,29 @@ pub(super) struct ApiRequest {
     parameters: Vec<(String, String)>,
 }
 
+/// Paths that speak of one server's own state in the API's JSON envelope. They are not merged yet: the first live
+/// member answers, and a warning says so where there are other replica groups. Contract: tsm page, 1 (beyond);
+/// decisions, 25.
+const OF_ONE_GROUP: [&str; 11] = [
+    "alerts",
+    "alertmanagers",
+    "metadata",
+    "query_exemplars",
+    "rules",
+    "scrape_pools",
+    "status/buildinfo",
+    "status/runtimeinfo",
+    "status/tsdb",
+    "targets",
+    "targets/metadata",
+];
+
+/// Whether this path's answer is about one replica group only.
+pub(super) fn is_of_one_group(path: &[u8]) -> bool {
+    let rest = path.strip_prefix(b"/api/v1/");
+    rest.is_some_and(|rest| OF_ONE_GROUP.iter().any(|known| known.as_bytes() == rest))
+}
+
 /// The mergeable path this is, if it is one: exact, or `label/<name>/values`.
 pub(super) fn endpoint(path: &[u8]) -> Option<Endpoint> {
     let path = std::str::from_utf8(path).ok()?;
@@ -206,6 +229,13 @@ mod tests {
         for (path, expected) in cases {
             assert_eq!(endpoint(path.as_bytes()), expected, "{path}");
         }
+    }
+
+    #[test]
+    fn paths_of_one_group_are_exact_too() {
+        assert!(is_of_one_group(b"/api/v1/rules"));
+        assert!(!is_of_one_group(b"/api/v1/rules/x"));
+        assert!(!is_of_one_group(b"/federate"));
     }
 
     #[test]
