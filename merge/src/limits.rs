@@ -6,14 +6,17 @@
 const KIB: usize = 1024;
 const MIB: usize = 1024 * KIB;
 
-/// Longest query text that is parsed for planning; a longer one is sent as is, with a warning.
+/// Longest query text that is read for planning; a longer one is sent as is, with a warning.
 pub const QUERY_BYTES_MAX: usize = 64 * KIB;
-/// Deepest nesting of brackets that is parsed for planning. The parser's tree is walked
-/// recursively; 200 levels of at most about 1 KiB of stack each stay far below a thread's stack.
-pub const QUERY_DEPTH_MAX: usize = 200;
-/// Most operators and commas in a query that is parsed for planning: a chain `1+1+…` makes a tree
-/// as deep as it is long.
-pub const QUERY_OPERATORS_MAX: usize = 1000;
+/// Longest text that the PromQL parser is given, regular expressions taken out: it cannot be
+/// interrupted and takes about 0.1 us per byte.
+pub const QUERY_PARSED_BYTES_MAX: usize = 8 * KIB;
+/// Deepest nesting of brackets that is parsed for planning. The parser copies the inside of an
+/// aggregation once per level, and trees are walked recursively.
+pub const QUERY_DEPTH_MAX: usize = 64;
+/// Most operators in a query that is parsed for planning: a chain `1+1+…` makes a tree as deep as
+/// it is long, and the parser walks down all of it at each operator.
+pub const QUERY_OPERATORS_MAX: usize = 150;
 
 /// Most replica groups of one merge.
 pub const GROUPS_MAX: usize = 4096;
@@ -47,6 +50,7 @@ pub const STEP_UNITS_DEFAULT: usize = 64 * KIB;
 /// Smallest budget that a step honours: one sample or label object is never split.
 pub const STEP_UNITS_MIN: usize = 4 * KIB;
 
+const _: () = assert!(QUERY_PARSED_BYTES_MAX <= QUERY_BYTES_MAX);
 const _: () = assert!(STEP_UNITS_MIN <= STEP_UNITS_DEFAULT);
 const _: () = assert!(SAMPLE_BYTES_MAX <= LABEL_BYTES_MAX);
 const _: () = assert!(SERIES_PER_ANSWER_MAX < u32::MAX as usize);

@@ -163,33 +163,48 @@ impl<'a> PointCursor<'a> {
     }
 }
 
+/// A pair is read from a window of this many bytes; a canonical one is shorter: at most 20 bytes of
+/// time, 33 of value and 6 of punctuation.
+const WINDOW: usize = 64;
 /// A decimal may have at most this many digits to be taken as written: 15 always are the shortest
 /// text of their double, and servers write up to 17.
 const DIGITS_MAX: usize = 17;
-/// A mantissa from here on has all of its 17 digits.
-const MANTISSA_FULL: u64 = 10_000_000_000_000_000;
-/// Longest plain value: `0.00000`, then 17 digits, with room to spare.
-const LENGTH_MAX: usize = 32;
+/// Seconds of up to 15 digits (30 million years) fit in milliseconds.
+const SECONDS_DIGITS_MAX: usize = 15;
+/// Whole numbers from 10^21 on, 22 digits, are written with an exponent.
+const WHOLE_DIGITS_MAX: usize = 21;
 
 /// Reads the pair at the start of `text`, if it is one that Prometheus would write.
 #[inline]
 pub(crate) fn canonical_pair(text: &[u8]) -> Option<Point> {
-    if *text.first()? != b'[' {
+    match text.first_chunk::<WINDOW>() {
+        Some(window) => read_pair(window),
+        None => {
+            let mut window = [0u8; WINDOW];
+            window[..text.len()].copy_from_slice(text);
+            read_pair(&window)
+        }
+    }
+}
+
+#[inline]
+fn read_pair(text: &[u8; WINDOW]) -> Option<Point> {
+    if text[0] != b'[' {
         return None;
     }
-    let (time_ms, at) = canonical_time(text, 1)?;
+    let (time_ms, at) = read_time(text, 1)?;
     if *text.get(at)? != b',' || *text.get(at + 1)? != b'"' {
         return None;
     }
     let start = at + 2;
-    let (value, end) = canonical_value(text, start)?;
+    let (value, end) = read_value(text, start)?;
     if *text.get(end + 1)? != b']' {
         return None;
     }
     Some(Point {
         time_ms,
         mantissa: value.mantissa,
-        // Times and values are bounded in length.
+        // Both are within the window.
         length: end as u32 + 2,
         value_at: start as u8,
         scale: value.scale,
@@ -215,69 +230,74 @@ impl Value {
     }
 }
 
-/// Reads a time in seconds with no or three decimals. Returns milliseconds and the place after it.
+const POWERS: [u64; 9] = [
+    1,
+    10,
+    100,
+    1000,
+    10_000,
+    100_000,
+    1_000_000,
+    10_000_000,
+    100_000_000,
+];
+
+/// Reads a run of digits, eight bytes at a time. Returns its value (wrapped beyond 19 digits) and
+/// the place after it.
 #[inline]
-pub(crate) fn canonical_time(text: &[u8], start: usize) -> Option<(i64, usize)> {
-    let is_negative = *text.get(start)? == b'-';
-    let first = start + usize::from(is_negative);
-    let (mut seconds, mut at) = (0i64, first);
-    if let Some(eight) = text.get(first..first + 8)
-        && let Some(value) = eight_digits(eight)
-    {
-        seconds = value;
-        at += 8;
-    }
-    while let Some(digit) = digit_at(text, at) {
-        // 15 digits of seconds are 30 million years and fit in milliseconds.
-        if at - first >= 15 {
-            return None;
+fn read_digits(text: &[u8; WINDOW], start: usize) -> (u64, usize) {
+    let (mut value, mut at) = (0u64, start);
+    while let Some(eight) = text.get(at..).and_then(|rest| rest.first_chunk::<8>()) {
+        // A digit becomes 0 to 9; anything else has its top bit set, or gets it by adding 0x76.
+        let digits = u64::from_le_bytes(*eight) ^ 0x3030_3030_3030_3030;
+        let others = (digits | digits.wrapping_add(0x7676_7676_7676_7676)) & 0x8080_8080_8080_8080;
+        let count = others.trailing_zeros() as usize / 8;
+        if count > 0 {
+            // Bytes after the run are shifted out, zeros come in before it.
+            let run = eight_digits(digits << (64 - 8 * count));
+            value = value.wrapping_mul(POWERS[count]).wrapping_add(run);
         }
-        seconds = seconds * 10 + i64::from(digit);
-        at += 1;
-    }
-    if at == first || (text[first] == b'0' && at > first + 1) {
-        return None;
-    }
-    let mut time_ms = seconds * 1000;
-    if text.get(at) == Some(&b'.') {
-        let fraction = i64::from(digit_at(text, at + 1)?) * 100
-            + i64::from(digit_at(text, at + 2)?) * 10
-            + i64::from(digit_at(text, at + 3)?);
-        if fraction == 0 {
-            return None;
+        at += count;
+        if count < 8 {
+            break;
         }
-        time_ms += fraction;
-        at += 4;
     }
-    Some((if is_negative { -time_ms } else { time_ms }, at))
+    (value, at)
 }
 
+/// Joins eight digits, the first in the lowest byte: pairs, then fours, then all.
 #[inline]
-fn digit_at(text: &[u8], at: usize) -> Option<u8> {
-    let digit = text.get(at)?.wrapping_sub(b'0');
-    (digit < 10).then_some(digit)
-}
-
-/// Reads eight digits at once: pairs, then fours, then all are joined by multiplication.
-#[inline]
-fn eight_digits(text: &[u8]) -> Option<i64> {
-    let word = u64::from_le_bytes(text.try_into().ok()?);
-    // The digits are 0x30 to 0x39: the high half is 3, and still is after adding 6.
-    let high = word & 0xf0f0_f0f0_f0f0_f0f0;
-    let raised = word.wrapping_add(0x0606_0606_0606_0606) & 0xf0f0_f0f0_f0f0_f0f0;
-    if (high | (raised >> 4)) != 0x3333_3333_3333_3333 {
-        return None;
-    }
-    let digits = word & 0x0f0f_0f0f_0f0f_0f0f;
+fn eight_digits(digits: u64) -> u64 {
     let pairs = (digits.wrapping_mul(10) + (digits >> 8)) & 0x00ff_00ff_00ff_00ff;
     let fours = (pairs.wrapping_mul(100) + (pairs >> 16)) & 0x0000_ffff_0000_ffff;
-    let all = (fours.wrapping_mul(10_000) + (fours >> 32)) & 0xffff_ffff;
-    i64::try_from(all).ok()
+    (fours.wrapping_mul(10_000) + (fours >> 32)) & 0xffff_ffff
+}
+
+/// Reads a time in seconds with no or three decimals. Returns milliseconds and the place after it.
+#[inline]
+fn read_time(text: &[u8; WINDOW], start: usize) -> Option<(i64, usize)> {
+    let is_negative = *text.get(start)? == b'-';
+    let first = start + usize::from(is_negative);
+    let (seconds, at) = read_digits(text, first);
+    let count = at - first;
+    if count == 0 || count > SECONDS_DIGITS_MAX || (text[first] == b'0' && count > 1) {
+        return None;
+    }
+    let (mut time_ms, mut end) = (i64::try_from(seconds).ok()? * 1000, at);
+    if *text.get(at)? == b'.' {
+        let (fraction, after) = read_digits(text, at + 1);
+        if after != at + 4 || fraction == 0 {
+            return None;
+        }
+        time_ms += i64::try_from(fraction).ok()?;
+        end = after;
+    }
+    Some((if is_negative { -time_ms } else { time_ms }, end))
 }
 
 /// Reads a value up to its closing quote. Returns the number and the quote's place.
 #[inline]
-fn canonical_value(text: &[u8], start: usize) -> Option<(Value, usize)> {
+fn read_value(text: &[u8; WINDOW], start: usize) -> Option<(Value, usize)> {
     let is_negative = *text.get(start)? == b'-';
     let shape = if is_negative {
         Shape::Negative
@@ -285,18 +305,11 @@ fn canonical_value(text: &[u8], start: usize) -> Option<(Value, usize)> {
         Shape::Plain
     };
     let first = start + usize::from(is_negative);
-    let (mut mantissa, mut at) = (0u64, first);
-    while let Some(digit) = digit_at(text, at) {
-        if at - first >= DIGITS_MAX {
-            return canonical_large(text, first, at);
-        }
-        mantissa = mantissa * 10 + u64::from(digit);
-        at += 1;
-    }
+    let (mantissa, at) = read_digits(text, first);
     let whole = at - first;
     let is_whole_part = whole > 0 && (text[first] != b'0' || whole == 1);
     match *text.get(at)? {
-        b'"' if is_whole_part => Some((
+        b'"' if is_whole_part && whole <= DIGITS_MAX => Some((
             Value {
                 mantissa,
                 scale: 0,
@@ -304,7 +317,8 @@ fn canonical_value(text: &[u8], start: usize) -> Option<(Value, usize)> {
             },
             at,
         )),
-        b'.' if is_whole_part => canonical_fraction(
+        b'"' if is_whole_part => read_large(text, first, at),
+        b'.' if is_whole_part => read_fraction(
             text,
             first,
             at,
@@ -314,7 +328,7 @@ fn canonical_value(text: &[u8], start: usize) -> Option<(Value, usize)> {
                 shape,
             },
         ),
-        b'e' if whole == 1 => canonical_exponent(text, first, at),
+        b'e' if whole == 1 => read_exponent(text, first, at),
         b'N' | b'+' | b'I' => special(text, start),
         _ => None,
     }
@@ -322,76 +336,86 @@ fn canonical_value(text: &[u8], start: usize) -> Option<(Value, usize)> {
 
 /// Reads a whole number of 18 to 21 digits, of which all but the first 17 are 0.
 #[cold]
-fn canonical_large(text: &[u8], first: usize, mut at: usize) -> Option<(Value, usize)> {
-    while *text.get(at)? == b'0' {
-        at += 1;
-    }
-    // From 10^21 on numbers are written with an exponent.
-    if text[at] != b'"' || at - first > 21 || text[first] == b'0' {
+fn read_large(text: &[u8; WINDOW], first: usize, end: usize) -> Option<(Value, usize)> {
+    let zeros = text.get(first + DIGITS_MAX..end)?;
+    if end - first > WHOLE_DIGITS_MAX || zeros.iter().any(|byte| *byte != b'0') {
         return None;
     }
-    Some((Value::of(Shape::Long), at))
+    Some((Value::of(Shape::Long), end))
 }
 
 /// Reads the decimals after the point at `point`.
 #[inline]
-fn canonical_fraction(
-    text: &[u8],
+fn read_fraction(
+    text: &[u8; WINDOW],
     first: usize,
     point: usize,
-    value: Value,
+    whole: Value,
 ) -> Option<(Value, usize)> {
-    let (mut mantissa, mut at) = (value.mantissa, point + 1);
-    if mantissa < 1_000_000_000
-        && let Some(eight) = text.get(at..at + 8)
-        && let Some(digits) = eight_digits(eight)
-    {
-        mantissa = mantissa * 100_000_000 + digits.unsigned_abs();
-        at += 8;
+    let (decimals, end) = read_digits(text, point + 1);
+    let scale = end - point - 1;
+    let last = *text.get(end)?;
+    if last == b'e' && point == first + 1 {
+        return read_exponent(text, first, end);
     }
-    while let Some(digit) = digit_at(text, at) {
-        // Zeros right after the point of a number below one do not count as digits.
-        if mantissa >= MANTISSA_FULL || at - first > LENGTH_MAX {
-            return None;
-        }
-        mantissa = mantissa * 10 + u64::from(digit);
-        at += 1;
-    }
-    let end = *text.get(at)?;
-    if end == b'e' && point == first + 1 {
-        return canonical_exponent(text, first, at);
-    }
-    let decimals = at - point - 1;
-    let is_tiny = text[first] == b'0' && text.get(point + 1..point + 7) == Some(b"000000");
-    if end != b'"' || decimals == 0 || text[at - 1] == b'0' || is_tiny {
+    if last != b'"' || scale == 0 || text[end - 1] == b'0' {
         return None;
     }
-    let scale = u8::try_from(decimals).ok()?;
+    if text[first] == b'0' {
+        return read_below_one(text, point, end, whole.shape);
+    }
+    if scale + (point - first) > DIGITS_MAX {
+        return None;
+    }
+    // At most 17 digits: no overflow.
+    let (high, low) = (scale.saturating_sub(8), scale.min(8));
+    let power = POWERS.get(high)? * POWERS[low];
+    let mantissa = whole.mantissa * power + decimals;
     Some((
         Value {
             mantissa,
-            scale,
-            ..value
+            scale: scale as u8,
+            ..whole
         },
-        at,
+        end,
+    ))
+}
+
+/// Reads a number below one: zeros right after its point do not count as digits, and six of them
+/// call for an exponent.
+#[inline]
+fn read_below_one(
+    text: &[u8; WINDOW],
+    point: usize,
+    end: usize,
+    shape: Shape,
+) -> Option<(Value, usize)> {
+    let (scale, mut start) = (end - point - 1, point + 1);
+    while text[start] == b'0' {
+        start += 1;
+    }
+    if start - point > 6 || end - start > DIGITS_MAX {
+        return None;
+    }
+    let (mantissa, _) = read_digits(text, start);
+    Some((
+        Value {
+            mantissa,
+            scale: scale as u8,
+            shape,
+        },
+        end,
     ))
 }
 
 /// Reads `e+21` and the like after a mantissa of one whole digit.
 #[cold]
-fn canonical_exponent(text: &[u8], first: usize, at: usize) -> Option<(Value, usize)> {
+fn read_exponent(text: &[u8; WINDOW], first: usize, at: usize) -> Option<(Value, usize)> {
     let is_small = *text.get(at + 1)? == b'-';
     if !is_small && *text.get(at + 1)? != b'+' {
         return None;
     }
-    let (mut exponent, mut end) = (0u32, at + 2);
-    while let Some(digit) = digit_at(text, end) {
-        if end - at > 4 {
-            return None;
-        }
-        exponent = exponent * 10 + u32::from(digit);
-        end += 1;
-    }
+    let (exponent, end) = read_digits(text, at + 2);
     let width = end - at - 2;
     let is_written_so = width == 2 || (width == 3 && exponent >= 100);
     let is_needed = if is_small {
@@ -400,14 +424,15 @@ fn canonical_exponent(text: &[u8], first: usize, at: usize) -> Option<(Value, us
         exponent >= 21
     };
     let ends_well = at == first + 1 || text[at - 1] != b'0';
-    if text[first] == b'0' || !is_written_so || !is_needed || !ends_well {
+    let is_short = at - first <= DIGITS_MAX + 1;
+    if text[first] == b'0' || !is_written_so || !is_needed || !ends_well || !is_short {
         return None;
     }
     (*text.get(end)? == b'"').then_some((Value::of(Shape::Long), end))
 }
 
 #[cold]
-fn special(text: &[u8], start: usize) -> Option<(Value, usize)> {
+fn special(text: &[u8; WINDOW], start: usize) -> Option<(Value, usize)> {
     match text.get(start..)? {
         [b'N', b'a', b'N', b'"', ..] => Some((Value::of(Shape::NotANumber), start + 3)),
         [b'+', b'I', b'n', b'f', b'"', ..] => Some((Value::of(Shape::Infinity), start + 4)),

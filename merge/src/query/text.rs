@@ -4,7 +4,9 @@
 //! of Go's are none of Rust's), raw strings become quoted ones, function names that the parser
 //! does not know become their synonyms. Comments and strings are respected; the text that is sent never changes.
 
-use crate::limits::{QUERY_BYTES_MAX, QUERY_DEPTH_MAX, QUERY_OPERATORS_MAX};
+use crate::limits::{
+    QUERY_BYTES_MAX, QUERY_DEPTH_MAX, QUERY_OPERATORS_MAX, QUERY_PARSED_BYTES_MAX,
+};
 
 /// Text for the parser, and the regular expressions that were taken out of it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -74,6 +76,9 @@ impl<'q> Scan<'q> {
                 b'0'..=b'9' => self.copy_while(|b| b.is_ascii_alphanumeric() || b == b'.'),
                 b' ' | b'\t' | b'\n' | b'\r' => self.copy(1),
                 _ => self.symbol(byte)?,
+            }
+            if self.out.len() > QUERY_PARSED_BYTES_MAX {
+                return Err("text too long");
             }
         }
         Ok(Prepared {
