@@ -52,7 +52,7 @@ pub use arena::Arena;
 pub use error::MemberFailure;
 pub use merge::{
     Answer, GroupEvents, GroupSpec, MemberSpec, Merge, MergeOptions, Merged, Progress, Slot,
-    SlotFailure,
+    SlotFailure, merge_one,
 };
 pub use plan::{Ask, Endpoint, Plan, PlanOptions, PlanWarning, Variant, plan};
 pub use strategy::Strategy;

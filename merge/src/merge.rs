@@ -5,11 +5,16 @@
 //! fan-out; calls [`crate::parse`], [`crate::reduce`] and [`crate::write`].
 
 mod conclude;
+mod contract;
 #[cfg(test)]
 mod model;
 mod order;
 #[cfg(test)]
 mod tests;
+
+pub use contract::{
+    Answer, GroupEvents, GroupSpec, MemberSpec, MergeOptions, Merged, Progress, Slot, SlotFailure,
+};
 
 use crate::arena::Arena;
 use crate::error::MemberFailure;
@@ -23,154 +28,26 @@ use crate::series::{Parsed, ResultKind, Series};
 use crate::write::{Output, write_labels, write_string};
 use order::{Run, Sorter};
 
-/// A replica group of the pool, in pool order, with its live members in pool order.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct GroupSpec {
-    /// The group's name, as configured.
-    pub name: String,
-    /// The members that are asked; empty for a group without a live member.
-    pub members: Vec<MemberSpec>,
-}
-
-impl GroupSpec {
-    /// Returns a group of one member of the same name, without injected labels.
-    pub fn single(name: &str) -> Self {
-        Self {
-            name: name.to_owned(),
-            members: vec![MemberSpec::new(name)],
+/// Answers a request of two groups that both say `body` under `status`, in the smallest steps: the
+/// whole path from outside bytes to an answer in one call, for fuzzing.
+pub fn merge_one(endpoint: &Endpoint, query: Option<&str>, status: u16, body: &[u8]) -> Merged {
+    let plan = crate::plan::plan(endpoint, query, &crate::plan::PlanOptions::default());
+    let groups = [GroupSpec::single("a"), GroupSpec::single("b")];
+    let variants = plan.variants.len();
+    let arena = Arena::new(crate::limits::ARENA_BYTES_DEFAULT, groups.len() * variants);
+    let mut merge = Merge::new(&arena, &plan, &groups, MergeOptions::default());
+    for group in 0..groups.len() {
+        for variant in 0..variants {
+            let slot = Slot {
+                group,
+                member: 0,
+                variant,
+            };
+            merge.add(slot, Answer::new(status, body.to_vec()));
+            while merge.step(STEP_UNITS_MIN) == Progress::More {}
         }
     }
-}
-
-/// A member of a replica group.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct MemberSpec {
-    /// The backend's name.
-    pub name: String,
-    /// `prometheus.labels` of the backend.
-    pub injected_labels: Vec<(String, String)>,
-    /// Whether this is the group's first configured member (it may be missing here because it is
-    /// not live); taking another one counts as a fallback.
-    pub is_first: bool,
-}
-
-impl MemberSpec {
-    /// Returns a first configured member without injected labels.
-    pub fn new(name: &str) -> Self {
-        Self {
-            name: name.to_owned(),
-            injected_labels: Vec::new(),
-            is_first: true,
-        }
-    }
-}
-
-/// What a merge may do; filled from the ALB's options.
-#[derive(Debug, Clone)]
-pub struct MergeOptions {
-    /// Another member's sample at most this long after a kept one is dropped; 0 compares times
-    /// exactly. Applies to dedup only.
-    pub dedup_tolerance_ms: i64,
-    /// Put in front of every warning of ours.
-    pub warning_prefix: &'static str,
-}
-
-impl Default for MergeOptions {
-    fn default() -> Self {
-        Self {
-            dedup_tolerance_ms: 0,
-            warning_prefix: "ringway: ",
-        }
-    }
-}
-
-/// One request: a member asked for a variant. All three are indexes into the plan's and the
-/// groups' lists.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct Slot {
-    /// Index of the group.
-    pub group: usize,
-    /// Index of the member in its group.
-    pub member: usize,
-    /// Index of the plan's variant.
-    pub variant: usize,
-}
-
-/// A complete HTTP answer of a member, its content coding undone.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Answer {
-    /// HTTP status.
-    pub status: u16,
-    /// Body.
-    pub body: Vec<u8>,
-}
-
-impl Answer {
-    /// Returns an answer.
-    pub fn new(status: u16, body: Vec<u8>) -> Self {
-        Self { status, body }
-    }
-}
-
-/// What [`Merge::step`] left to do.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Progress {
-    /// More work is at hand: yield, then step again.
-    More,
-    /// Nothing to do until another slot is reported.
-    Starved,
-    /// The answer is ready.
-    Done,
-}
-
-/// Counts of one group and variant, for metrics and logs.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct GroupEvents {
-    /// Index of the group.
-    pub group: usize,
-    /// Index of the variant.
-    pub variant: usize,
-    /// 1 when any member was asked.
-    pub attempted: u64,
-    /// 1 when no member gave a usable answer.
-    pub failed: u64,
-    /// 1 when the leading usable member is not the first configured one.
-    pub fallback: u64,
-    /// Usable members beside the leading one.
-    pub suppressed: u64,
-    /// Samples where two members of the group disagree.
-    pub conflicts: u64,
-}
-
-/// A slot that contributed nothing, and why.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct SlotFailure {
-    /// Which slot.
-    pub slot: Slot,
-    /// Why.
-    pub reason: MemberFailure,
-}
-
-/// The outcome of a merge.
-#[derive(Debug, Clone, Default)]
-pub struct Merged {
-    /// HTTP status.
-    pub status: u16,
-    /// The JSON body, in order.
-    pub body: Vec<Vec<u8>>,
-    /// Whether some, but not all, groups are in the answer (`phit`).
-    pub partial: bool,
-    /// The slot whose headers lead the response: the first usable one, else the one whose error
-    /// is answered; `None` when no member answered.
-    pub leader: Option<Slot>,
-    /// All warnings in the body, the members' and ours.
-    pub warnings: Vec<String>,
-    /// Counts per group and variant.
-    pub events: Vec<GroupEvents>,
-    /// Samples where two groups disagree, under dedup.
-    pub group_conflicts: u64,
-    /// Slots that failed.
-    pub failures: Vec<SlotFailure>,
+    merge.finish()
 }
 
 /// What is known of a slot.

@@ -655,3 +655,60 @@ fn reports_out_of_place_are_ignored() {
     assert_eq!(merged.failures.len(), 1);
     assert_eq!(merged.failures[0].reason, MemberFailure::Unreachable);
 }
+
+/// No step does more than its budget: reading, sorting, joining and writing all stop in time.
+#[test]
+fn work_is_cut_into_steps() {
+    let series: Vec<String> = (0..2000)
+        .rev()
+        .map(|n| format!(r#"{{"metric":{{"n":"{n}"}},"values":[[1,"{n}"],[2,"0.5"],[3,"NaN"]]}}"#))
+        .collect();
+    let long: Vec<String> = (1..11_000).map(|n| format!(r#"[{n},"{n}"]"#)).collect();
+    let long = format!(r#"{{"metric":{{}},"values":[{}]}}"#, long.join(","));
+    let groups = two();
+    for (body, query) in [
+        (series.join(","), "x"),
+        (series.join(","), "sum(x)"),
+        (long, "sum(x)"),
+    ] {
+        let plan = plan(&Endpoint::QueryRange, Some(query), &PlanOptions::default());
+        let arena = Arena::new(ARENA_BYTES_DEFAULT, 2);
+        let mut merge = Merge::new(&arena, &plan, &groups, MergeOptions::default());
+        let body = body_of("matrix", &body);
+        for group in 0..2 {
+            let slot = Slot {
+                group,
+                member: 0,
+                variant: 0,
+            };
+            merge.add(slot, Answer::new(200, body.clone()));
+        }
+        let mut steps = 1;
+        while merge.step(STEP_UNITS_MIN) == Progress::More {
+            steps += 1;
+        }
+        assert!(
+            steps >= 2 * body.len() / STEP_UNITS_MIN,
+            "{query}: {steps} steps"
+        );
+        let merged = merge.finish();
+        assert_eq!((merged.status, merged.partial), (200, false));
+    }
+}
+
+#[test]
+fn one_body_goes_all_the_way() {
+    let body = body_of("vector", r#"{"metric":{},"value":[1,"2"]}"#);
+    for (query, expected) in [
+        ("sum(x)", "[1,\"4\"]"),
+        ("avg(x)", "[1,\"1\"]"),
+        ("x", "[1,\"2\"]"),
+    ] {
+        let merged = merge_one(&Endpoint::Query, Some(query), 200, &body);
+        let text = String::from_utf8(merged.body.concat()).unwrap();
+        assert!(text.contains(expected), "{query}: {text}");
+    }
+    for bad in [&b""[..], b"{", b"\xff", b"{\"status\":\"error\"}"] {
+        assert!(merge_one(&Endpoint::Query, Some("x"), 200, bad).status >= 500);
+    }
+}
