@@ -15,7 +15,7 @@ use tokio::sync::{mpsc, oneshot};
 
 use crate::config::Problem;
 use crate::control::reload::Refusal;
-use crate::control::run::{Core, Ended, Loader, Signal};
+use crate::control::run::{Core, Ended, Loader, Serving, Signal};
 use crate::log::{Log, LogError, Verbosity};
 
 /// Fewest descriptors a proxy is content with: two for each connection carried.
@@ -60,7 +60,7 @@ pub enum BootError {
 pub fn run(
     mut loader: Loader,
     source: &str,
-    serving: impl FnOnce() + Send + 'static,
+    serving: impl FnOnce(&Serving) + Send + 'static,
 ) -> Result<(), BootError> {
     let first = loader(Generation(1)).map_err(BootError::Invalid)?;
     let settings = &first.control;
@@ -101,8 +101,8 @@ pub fn run(
         watch_signals(signals);
         let (told, tells) = oneshot::channel();
         tokio::spawn(async move {
-            if tells.await.is_ok() {
-                serving();
+            if let Ok(what) = tells.await {
+                serving(&what);
             }
         });
         let (mut core, inputs) = Core::new(commands, events, signals_in, loader, Some(log));

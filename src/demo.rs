@@ -2,12 +2,14 @@
 //!
 //! Starts two web servers and four metric servers in this process on free loopback ports, writes a configuration
 //! for them into the temporary folder, and serves it like any other. What the metric servers hold is computed
-//! (`series`), so that [`tour`] can say beforehand what a merged answer must be.
+//! (`series`), so that [`Origins::tour`] can say beforehand what a merged answer must be.
 
 use std::fmt::Write as _;
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
+
+use crate::control::run::Serving;
 
 mod api;
 mod evaluate;
@@ -20,9 +22,13 @@ mod series;
 pub struct Demo {
     /// Where its configuration was written.
     pub config: PathBuf,
-    /// What to try, as text.
-    pub tour: String,
+    /// The origins it is about.
+    pub origins: Origins,
 }
+
+/// The running origins.
+#[derive(Clone, Copy, Debug)]
+pub struct Origins([SocketAddr; 6]);
 
 /// Starts the origins and writes the configuration.
 ///
@@ -35,7 +41,7 @@ pub fn prepare() -> io::Result<Demo> {
     std::fs::write(&config, configuration(&addresses))?;
     Ok(Demo {
         config,
-        tour: tour(&addresses),
+        origins: Origins(addresses),
     })
 }
 
@@ -81,16 +87,27 @@ fn configuration(addresses: &[SocketAddr; 6]) -> String {
     text
 }
 
-/// What to try. Every line after a `$` can be pasted into a shell; the line below it is what it prints.
-fn tour(addresses: &[SocketAddr; 6]) -> String {
-    let query = "curl -s http://127.0.0.1:8480/metrics/api/v1/query";
-    let hour = "-d start=$(( $(date +%s) - 3600 )) -d end=$(date +%s) -d step=60";
-    let points = "grep -o '\\[[0-9]*,' | wc -l";
-    format!(
-        "\
+impl Origins {
+    /// What to try. Every line after a `$` can be pasted into a shell; the line below it is what it prints.
+    pub fn tour(&self, serving: &Serving) -> String {
+        let client = serving.listeners.first().map(|(_, address)| *address);
+        let admin = |wanted| {
+            let found = serving.admin.iter().find(|(name, _)| *name == wanted);
+            url(found.map(|(_, address)| *address))
+        };
+        let (web, metrics, mgmt) = (url(client), admin("metrics"), admin("mgmt"));
+        let query = format!("curl -s {web}/metrics/api/v1/query");
+        let hour = "-d start=$(( $(date +%s) - 3600 )) -d end=$(date +%s) -d step=60";
+        let points = "grep -o '\\[[0-9]*,' | wc -l";
+        let eu1 = "-d 'query=demo_capacity{instance=\"eu-1\"}'";
+        let a1 = self.0[2];
+        format!(
+            "\
+Serving on {web}, health and metrics on {metrics}. Ctrl-C ends it.
+
 Web servers behind rr; web-2 has twice the weight, so three requests are one whole rotation:
 
-  $ for n in 1 2 3; do curl -s http://127.0.0.1:8480/web/hello; done
+  $ for n in 1 2 3; do curl -s {web}/web/hello; done
     web-1 once, web-2 twice
 
 Three metric shards behind tsm; shard-a is a pair of replicas that must count once:
@@ -101,28 +118,34 @@ Three metric shards behind tsm; shard-a is a pair of replicas that must count on
     ap 50, eu 220 (100+80 on shard-a and 40 on shard-c), us 180
   $ {query} -d 'query=avg(demo_capacity)'
     75  (an average of all six, not of averages)
+  $ {query} -d 'query=sum(rate(demo_requests_total{{code=\"500\"}}[1m]))'
+    3  (0.5 a second on each of six; less for a minute while a replica's gap begins or ends)
   $ {query} -d 'query=count(up)'
     6
   $ {query} -d 'query=max(demo_capacity)'
     120
-  $ curl -s http://127.0.0.1:8480/metrics/api/v1/label/region/values
+  $ curl -s {web}/metrics/api/v1/label/region/values
     ap, eu, us
 
 Each replica of shard-a lacks ten minutes of every hour; an hour of points, alone and merged:
 
-  $ curl -s http://{a1}/api/v1/query_range -d 'query=demo_capacity{{instance=\"eu-1\"}}' {hour} | {points}
+  $ curl -s http://{a1}/api/v1/query_range {eu1} {hour} | {points}
     50 or 51
-  $ curl -s http://127.0.0.1:8480/metrics/api/v1/query_range -d 'query=demo_capacity{{instance=\"eu-1\"}}' {hour} | {points}
+  $ curl -s {web}/metrics/api/v1/query_range {eu1} {hour} | {points}
     61
 
 Health, metrics, configuration:
 
-  $ curl -s http://127.0.0.1:8481/trickster/health
-  $ curl -s http://127.0.0.1:8481/metrics
-  $ curl -s http://127.0.0.1:8484/trickster/config
-",
-        a1 = addresses[2]
-    )
+  $ curl -s {metrics}/trickster/health
+  $ curl -s {metrics}/metrics
+  $ curl -s {mgmt}/trickster/config
+"
+        )
+    }
+}
+
+fn url(address: Option<SocketAddr>) -> String {
+    address.map_or_else(|| "(off)".to_owned(), |address| format!("http://{address}"))
 }
 
 #[cfg(test)]

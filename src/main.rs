@@ -7,6 +7,7 @@ use ringway::boot::{self, BootError};
 use ringway::cli::{self, Command, EXIT_INVALID, EXIT_OK, EXIT_USAGE};
 use ringway::compile::{Host, build};
 use ringway::config::{Environment, LoadOptions};
+use ringway::control::run::Serving;
 use ringway::demo;
 
 /// Exit status after a stop that did not wait for running requests.
@@ -15,6 +16,12 @@ const EXIT_CUT: u8 = 3;
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let environment = Environment::of_process();
+    if let [demo, flag] = &arguments[..]
+        && demo == "demo"
+        && flag.trim_start_matches('-') == "print-config"
+    {
+        return ExitCode::from(print(&demo::example_configuration()));
+    }
     let command = match cli::parse(&arguments, &environment) {
         Ok(command) => command,
         Err(error) => {
@@ -28,7 +35,7 @@ fn main() -> ExitCode {
                 Some(path) => path.display().to_string(),
                 None => "default".to_owned(),
             };
-            serve(load, environment, &source, || {})
+            serve(load, environment, &source, |_| {})
         }
         Command::Check { load, explain } => {
             let (mut out, mut err) = (io::stdout().lock(), io::stderr().lock());
@@ -47,7 +54,7 @@ fn serve(
     load: LoadOptions,
     environment: Environment,
     source: &str,
-    serving: impl FnOnce() + Send + 'static,
+    serving: impl FnOnce(&Serving) + Send + 'static,
 ) -> u8 {
     let host = Host::of_machine();
     let loader = Box::new(move |generation| build(&load, &environment, &host, generation));
@@ -78,9 +85,9 @@ fn serve_demo(mut load: LoadOptions, environment: Environment) -> u8 {
     };
     load.path = Some(demo.config.clone());
     let source = demo.config.display().to_string();
-    let tour = demo.tour;
-    let status = serve(load, environment, &source, move || {
-        let _ = print(&tour);
+    let origins = demo.origins;
+    let status = serve(load, environment, &source, move |serving| {
+        let _ = print(&origins.tour(serving));
     });
     let _ = std::fs::remove_file(&demo.config);
     status

@@ -12,8 +12,8 @@ use ringway_shards::snapshot::{BackendState, Health, Member, Pool, PoolTable, Re
 use ringway_shards::tally::Tally;
 
 /// Most turns of one rotation, 4 bytes each. A subset of a pool never needs more turns than all of it: its
-/// weights sum up to less, and their common divisor is not smaller. So the compiler's check of the whole pool
-/// by [`rotation_length`] holds for every table.
+/// weights sum up to less, and their common divisor is not smaller. So the check of the whole pool by
+/// [`overlong_rotations`] before a plan is served holds for every table of it.
 pub const TURNS_MAX: u64 = 65_536;
 const _: () = assert!(TURNS_MAX <= u32::MAX as u64);
 
@@ -53,6 +53,22 @@ pub fn pool_table(plan: &Plan, facts: &Facts<'_>, version: u64) -> PoolTable {
         backends,
         pools,
     }
+}
+
+/// Pools whose rotation would be longer than [`TURNS_MAX`], as problems.
+pub fn overlong_rotations(plan: &Plan) -> Vec<String> {
+    let length = |pool: &PoolPlan| rotation_length(pool.members.iter().map(|m| m.weight));
+    let overlong = plan.pools.iter().filter(|pool| length(pool) > TURNS_MAX);
+    overlong
+        .map(|pool| {
+            format!(
+                "backends.{}.alb.pool: the weights sum up to {} by their greatest common divisor, \
+                 more than {TURNS_MAX}; use smaller ones",
+                pool.alb_name,
+                length(pool)
+            )
+        })
+        .collect()
 }
 
 /// Turns of a whole rotation over these weights: their sum by their greatest common divisor.
@@ -144,13 +160,13 @@ fn turns(weights: &[u32]) -> Box<[u32]> {
         return Box::default();
     }
     let length = rotation_length(weights.iter().copied());
-    debug_assert!(length <= TURNS_MAX, "the compiler bounds rotations");
-    // Should a longer one get here all the same, each weight shrinks alike, to at least 1.
-    let shrink = length.div_ceil(TURNS_MAX).max(1);
+    debug_assert!(
+        length <= TURNS_MAX,
+        "plans with longer rotations are refused"
+    );
     let gains: Vec<i64> = weights
         .iter()
-        .map(|weight| i64::from(weight / divisor) / i64::try_from(shrink).unwrap_or(i64::MAX))
-        .map(|gain| gain.max(1))
+        .map(|weight| i64::from(weight / divisor))
         .collect();
     let total: i64 = gains.iter().sum();
     let mut credit = vec![0i64; gains.len()];

@@ -61,6 +61,9 @@ fn shard_names(shards: &[ShardId]) -> String {
     names.join(", ")
 }
 
+/// A shard's answer: what it listens on, or why it cannot.
+pub type Prepared = Result<Vec<(ListenerId, SocketAddr)>, String>;
+
 /// What a preparation has come to.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Verdict {
@@ -76,7 +79,7 @@ pub enum Verdict {
 #[derive(Debug)]
 pub struct Preparation {
     generation: Generation,
-    answers: Vec<Option<Result<Vec<(ListenerId, SocketAddr)>, String>>>,
+    answers: Vec<Option<Prepared>>,
     hosts: BTreeSet<Box<str>>,
     started: Instant,
 }
@@ -103,12 +106,7 @@ impl Preparation {
     }
 
     /// A shard answered. Answers about other plans are late and mean nothing.
-    pub fn prepared(
-        &mut self,
-        shard: ShardId,
-        generation: Generation,
-        result: Result<Vec<(ListenerId, SocketAddr)>, String>,
-    ) {
+    pub fn prepared(&mut self, shard: ShardId, generation: Generation, result: Prepared) {
         if generation == self.generation
             && let Some(answer) = self.answers.get_mut(usize::from(shard.0))
         {

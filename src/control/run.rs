@@ -415,7 +415,7 @@ impl Core {
         self.reload_due = None;
         self.look_due = None;
         self.probers.clear();
-        self.outbox.to_all(|| Command::Drain(limit));
+        self.outbox.send_all(|| Command::Drain(limit));
         self.drain = Some(Drain {
             left: vec![true; self.drivers.len()],
             cut: 0,
@@ -433,7 +433,7 @@ impl Core {
     fn start_scrape(&mut self, reply: oneshot::Sender<String>) {
         self.scrape_token += 1;
         let token = self.scrape_token;
-        self.outbox.to_all(|| Command::Scrape(token));
+        self.outbox.send_all(|| Command::Scrape(token));
         let scrape = Scrape {
             answers: Vec::new(),
             reply,
@@ -476,8 +476,8 @@ impl Core {
     fn apply(&mut self, event: Event) {
         for action in self.state.apply(event) {
             match action {
-                Action::Commit(table) => self.outbox.to_all(|| Command::Commit(table.clone())),
-                Action::Publish(table) => self.outbox.to_all(|| Command::Table(table.clone())),
+                Action::Commit(table) => self.outbox.send_all(|| Command::Commit(table.clone())),
+                Action::Publish(table) => self.outbox.send_all(|| Command::Table(table.clone())),
                 Action::Tell(notice) => tell::notice(&notice),
             }
         }

@@ -91,7 +91,7 @@ pub async fn ask(check: &HealthCheck, addresses: &[IpAddr]) -> Result<Answer, Pr
     let exchange = async {
         let stream = dial(check, addresses).await?;
         let Some(tls) = &check.tls else {
-            return exchange(check, stream).await;
+            return Box::pin(exchange(check, stream)).await;
         };
         let name =
             ServerName::try_from(check.host.to_string()).map_err(|error| ProbeError::Tls {
@@ -106,9 +106,10 @@ pub async fn ask(check: &HealthCheck, addresses: &[IpAddr]) -> Result<Answer, Pr
                 host: check.host.clone(),
                 source,
             })?;
-        exchange(check, stream).await
+        Box::pin(exchange(check, stream)).await
     };
-    tokio::time::timeout(check.timeout, exchange)
+    // Boxed: a probe sleeps in a small task, what it needs is there while it runs.
+    tokio::time::timeout(check.timeout, Box::pin(exchange))
         .await
         .unwrap_or(Err(ProbeError::Timeout(check.timeout)))
 }

@@ -112,7 +112,7 @@ fn tick(interval: Duration, chance: u32) -> Duration {
 
 /// `whole * chance / 2^32`.
 fn part(whole: Duration, chance: u32) -> Duration {
-    let nanos = whole.as_nanos() * u128::from(chance) >> 32;
+    let nanos = (whole.as_nanos() * u128::from(chance)) >> 32;
     Duration::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX))
 }
 

@@ -96,6 +96,25 @@ fn the_longest_rotation_is_exact() {
 }
 
 #[test]
+fn longer_rotations_are_named() {
+    let pool = |heavy| {
+        Builder::default()
+            .origin("a", "a")
+            .origin("b", "b")
+            .alb("lb", 0, &[("a", heavy), ("b", 1)])
+            .plan(1)
+    };
+    let longest = u32::try_from(TURNS_MAX).unwrap() - 1;
+    assert!(overlong_rotations(&pool(longest)).is_empty());
+    let problems = overlong_rotations(&pool(longest + 1));
+    assert_eq!(problems.len(), 1);
+    assert!(
+        problems[0].starts_with("backends.lb.alb.pool: "),
+        "{problems:?}"
+    );
+}
+
+#[test]
 fn a_repeated_name_is_a_slot_each_time() {
     let plan = Builder::default()
         .origin("a", "a")

@@ -16,6 +16,7 @@ use tokio::sync::oneshot;
 use super::{Core, Ended, Serving, hosts_of};
 use crate::admin::server;
 use crate::compile::{Compiled, ControlSettings};
+use crate::control::publish::overlong_rotations;
 use crate::control::reload::{Preparation, Refusal, Verdict};
 use crate::control::state::{Event, Probed};
 use crate::health::{Thresholds, schedule};
@@ -156,6 +157,10 @@ impl Core {
             control: settings,
         } = compiled;
         self.generation = plan.generation;
+        let overlong = overlong_rotations(&plan);
+        if !overlong.is_empty() {
+            return Err(Box::new((trigger, Refusal::Invalid(overlong))));
+        }
         let servers = match self.servers.prepare(&settings.admin) {
             Ok(servers) => servers,
             Err(refusal) => return Err(Box::new((trigger, refusal))),
@@ -185,7 +190,7 @@ impl Core {
             wanted.sort_unstable();
             wanted.dedup();
         });
-        self.outbox.to_all(|| Command::Prepare(plan.clone()));
+        self.outbox.send_all(|| Command::Prepare(plan.clone()));
         self.change = Some(Change {
             preparation: Preparation::new(plan.generation, self.outbox.shards(), unknown, now),
             plan,
@@ -217,7 +222,7 @@ impl Core {
         let Some(change) = self.change.take() else {
             return;
         };
-        self.outbox.to_all(|| Command::Abort);
+        self.outbox.send_all(|| Command::Abort);
         // Only what the configuration in force needs is resolved on.
         let hosts = match (self.state.plan(), &self.settings) {
             (Some(plan), Some(settings)) => hosts_of(plan, &settings.health_checks),

@@ -30,7 +30,7 @@ impl Outbox {
     }
 
     /// Sends one command to each shard, at the next [`Outbox::flush`] at the latest.
-    pub(super) fn to_all(&mut self, mut command: impl FnMut() -> Command) {
+    pub(super) fn send_all(&mut self, mut command: impl FnMut() -> Command) {
         for lane in &mut self.lanes {
             let command = command();
             if matches!(command, Command::Table(_)) {
@@ -78,7 +78,7 @@ mod tests {
         let (to, mut from) = queue(1);
         let mut outbox = Outbox::new(vec![to]);
         for token in 1..=3 {
-            outbox.to_all(|| Command::Scrape(token));
+            outbox.send_all(|| Command::Scrape(token));
         }
         for token in 1..=3 {
             assert_eq!(outbox.flush(), Ok(()));
@@ -93,7 +93,7 @@ mod tests {
         let (second, gone) = queue(1);
         drop(gone);
         let mut outbox = Outbox::new(vec![first, second]);
-        outbox.to_all(|| Command::Abort);
+        outbox.send_all(|| Command::Abort);
         assert_eq!(outbox.flush(), Err(ShardId(1)));
     }
 }

@@ -174,7 +174,7 @@ async fn get(to: SocketAddr, target: &str) -> (u16, String) {
 }
 
 async fn local<F: Future<Output = ()>>(test: F) {
-    LocalSet::new().run_until(test).await;
+    LocalSet::new().run_until(Box::pin(test)).await;
 }
 
 #[tokio::test]
@@ -412,21 +412,35 @@ async fn origin(answer: &'static str) -> (SocketAddr, tokio::task::JoinHandle<()
     (address, task)
 }
 
+/// A rig whose origin `a` is probed often; its host name has to be resolved.
+fn probed(address: SocketAddr) -> Rig {
+    let origin = format!(
+        "    origin_url: http://localhost:{}\n    healthcheck: {{interval: 50ms, \
+         timeout: 500ms, failure_threshold: 2, recovery_threshold: 2}}",
+        address.port()
+    );
+    Rig::start(&yaml(&origin), &[Role::Willing])
+}
+
+const HELLO: &str =
+    "HTTP/1.1 200 OK\r\nContent-Length: 5\r\nX-Who: me\r\nConnection: close\r\n\r\nhello";
+
+/// The first table in which `a` has this health.
+async fn table_with(rig: &mut Rig, health: i8) -> Arc<PoolTable> {
+    loop {
+        if let Seen::Table(table) = rig.next(0).await
+            && table.backends[0].health.value() == health
+        {
+            return table;
+        }
+    }
+}
+
 #[tokio::test]
-async fn probes_move_members_out_and_in_and_the_page_shows_it() {
+async fn probes_move_members_in_and_out() {
     local(async {
-        let (address, task) = origin(
-            "HTTP/1.1 200 OK\r\nContent-Length: 5\r\nX-Who: me\r\nConnection: close\r\n\r\nhello",
-        )
-        .await;
-        let probed = format!(
-            "    origin_url: http://localhost:{}\n    healthcheck: {{interval: 50ms, \
-             timeout: 500ms, failure_threshold: 2, recovery_threshold: 2}}",
-            address.port()
-        );
-        let mut rig = Rig::start(&yaml(&probed), &[Role::Willing]);
-        let serving = rig.serving().await;
-        let metrics = admin(&serving, "metrics");
+        let (address, task) = origin(HELLO).await;
+        let mut rig = probed(address);
         rig.next(0).await;
         let Seen::Committed(table) = rig.next(0).await else {
             panic!("no commit");
@@ -436,18 +450,27 @@ async fn probes_move_members_out_and_in_and_the_page_shows_it() {
             1,
             "unknown is admitted at floor 0"
         );
+        let is_local = |a: &SocketAddr| a.ip() == IpAddr::V4(Ipv4Addr::LOCALHOST);
         assert!(
-            table.backends[0]
-                .addresses
-                .iter()
-                .any(|a| a.ip() == IpAddr::V4(Ipv4Addr::LOCALHOST)),
+            table.backends[0].addresses.iter().any(is_local),
             "the host name is resolved before the first table"
         );
-        let Seen::Table(table) = rig.next(0).await else {
-            panic!("no table");
-        };
-        assert_eq!(table.backends[0].health.value(), 1);
+        table_with(&mut rig, 1).await;
+        task.abort();
+        let _ = task.await;
+        let table = table_with(&mut rig, -1).await;
+        assert!(table.pools[0].live.is_empty());
+    })
+    .await;
+}
 
+#[tokio::test]
+async fn the_page_shows_what_probes_found() {
+    local(async {
+        let (address, task) = origin(HELLO).await;
+        let mut rig = probed(address);
+        let metrics = admin(&rig.serving().await, "metrics");
+        table_with(&mut rig, 1).await;
         let (status, head, body) = request(metrics, "GET", "/trickster/health/a", "").await;
         assert_eq!((status, &*body), (200, "hello"));
         assert!(head.contains("x-who: me"), "{head}");
@@ -456,28 +479,13 @@ async fn probes_move_members_out_and_in_and_the_page_shows_it() {
 
         task.abort();
         let _ = task.await;
-        let table = loop {
-            if let Seen::Table(table) = rig.next(0).await {
-                break table;
-            }
-        };
-        assert_eq!(table.backends[0].health.value(), -1);
-        assert!(table.pools[0].live.is_empty());
-        let (status, head, page) = request(metrics, "GET", "/trickster/health", "").await;
-        assert_eq!(status, 200);
-        assert!(
-            page.contains("\na            proxy        unavailable since 20"),
-            "{page}"
-        );
-        assert!(
-            page.contains("\nlb           alb (rr)     unavailable u:[a]\n"),
-            "{page}"
-        );
-        let modified = head
-            .lines()
-            .find_map(|line| line.strip_prefix("last-modified: "));
-        // The header's text in lower case is no date any more.
-        let _ = modified.unwrap();
+        table_with(&mut rig, -1).await;
+        let (_, page) = get(metrics, "/trickster/health").await;
+        let rows = [
+            "\na            proxy        unavailable since 20",
+            "unavailable u:[a]\n",
+        ];
+        assert!(rows.iter().all(|row| page.contains(row)), "{page}");
         let (_, json) = get(metrics, "/trickster/health?json").await;
         let json: serde_json::Value = serde_json::from_str(&json).unwrap();
         let detail = json["unavailable"][0]["detail"].as_str().unwrap();
@@ -489,10 +497,28 @@ async fn probes_move_members_out_and_in_and_the_page_shows_it() {
         assert_eq!(status, 500);
         assert!(head.contains("trk-hc-status: -1"), "{head}");
         let (_, text) = get(metrics, "/metrics").await;
+        let row = "ringway_healthcheck_target_state{backend_name=\"a\"} -1";
+        assert!(text.contains(row), "{text}");
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_probe_on_demand_answers_503_when_an_expectation_fails() {
+    local(async {
+        let (address, _task) = origin(HELLO).await;
+        let checked =
+            format!("    origin_url: http://{address}\n    healthcheck: {{expected_body: ok}}");
+        let mut rig = Rig::start(&yaml(&checked), &[Role::Willing]);
+        let metrics = admin(&rig.serving().await, "metrics");
+        let (status, head, body) = request(metrics, "GET", "/trickster/health/a", "").await;
+        assert_eq!((status, &*body), (503, "hello"));
+        assert!(head.contains("trk-hc-origin-status: 200"), "{head}");
         assert!(
-            text.contains("ringway_healthcheck_target_state{backend_name=\"a\"} -1"),
-            "{text}"
+            head.contains("trk-hc-expectation: required response body mismatch"),
+            "{head}"
         );
+        assert!(head.contains("trk-hc-status: 0"), "{head}");
     })
     .await;
 }
