@@ -185,7 +185,7 @@ fn assert_contract(report: &Value) {
 /// Groups of plain selectors, per-series functions of them, and aggregations.
 const PLAIN: [&str; 4] = ["selectors", "rate_functions", "over_time", "aggregators"];
 /// Not plain: operations that are not merged yet, and series that lie on more than one shard.
-const NOT_PLAIN: [&str; 18] = [
+const NOT_PLAIN: &[&str] = &[
     "absent",
     "avg(sum",
     "bottomk",
@@ -196,7 +196,11 @@ const NOT_PLAIN: [&str; 18] = [
     "limit",
     "quantile(",
     "quantile ",
-    "std",
+    "stddev by",
+    "stddev(",
+    "stdvar by",
+    "stdvar without",
+    "stdvar(",
     "sum(count",
     "topk",
     "{__name__=~\".+\"}",
