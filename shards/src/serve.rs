@@ -28,6 +28,9 @@ use crate::shard::{Shard, View};
 /// Least free space a read of a head is given.
 const HEAD_READ_BYTES: usize = 2 * 1024;
 
+/// An idle connection keeps the buffer of its last head up to this size.
+const IDLE_HEAD_BYTES_MAX: usize = 4 * 1024;
+
 /// A client connection and what is known of its exchange in progress.
 pub(crate) struct Client {
     pub(crate) conn: Conn,
@@ -205,6 +208,9 @@ async fn read_head(
             .arm(if first { header_limit } else { idle_limit });
         client.watch.set_idle(true);
         client.inbox.release();
+        if client.head_text.capacity() > IDLE_HEAD_BYTES_MAX {
+            client.head_text = Vec::new();
+        }
         let count = client
             .inbox
             .fill(&mut client.conn.reader, HEAD_READ_BYTES)

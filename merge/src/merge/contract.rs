@@ -91,7 +91,7 @@ impl Answer {
     }
 }
 
-/// What [`Merge::step`] left to do.
+/// What [`crate::Merge::step`] left to do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Progress {
     /// More work is at hand: yield, then step again.
