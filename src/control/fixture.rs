@@ -114,10 +114,14 @@ pub(crate) struct Configured {
 
 impl Configured {
     pub(crate) fn new(yaml: &str) -> Self {
-        use std::sync::atomic::{AtomicU32, Ordering};
-        static NEXT: AtomicU32 = AtomicU32::new(0);
-        let n = NEXT.fetch_add(1, Ordering::Relaxed);
-        let file = format!("ringway-control-{}-{n}.yaml", std::process::id());
+        // Threads of one process never make two of these in the same nanosecond by the same clock.
+        let now = std::time::SystemTime::now()
+            .duration_since(std::time::UNIX_EPOCH)
+            .unwrap();
+        let thread = format!("{:?}", std::thread::current().id());
+        let digits: String = thread.chars().filter(char::is_ascii_digit).collect();
+        let (process, nanos) = (std::process::id(), now.as_nanos());
+        let file = format!("ringway-control-{process}-{digits}-{nanos}.yaml");
         let configured = Configured {
             path: std::env::temp_dir().join(file),
         };

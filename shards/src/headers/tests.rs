@@ -1,3 +1,5 @@
+//! Heads as origins and clients get them.
+
 use std::time::Duration;
 
 use ringway_io::net::http1::{HeadLimits, Method, Parsed};

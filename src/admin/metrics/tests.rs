@@ -1,3 +1,5 @@
+//! The text of a scrape.
+
 use super::*;
 use crate::control::fixture::Builder;
 use crate::control::state::Event;

@@ -1,3 +1,5 @@
+//! Tables from states: who is live, whose turn it is.
+
 use super::*;
 use crate::control::fixture::Builder;
 

@@ -1,3 +1,5 @@
+//! The rules of the control core, as lists of events.
+
 use super::*;
 use crate::control::fixture::Builder;
 use std::time::{Duration, UNIX_EPOCH};

@@ -1,3 +1,5 @@
+//! The demo's answers.
+
 use super::super::series::{Gaps, Group};
 use super::*;
 

@@ -1,3 +1,5 @@
+//! The health page, as text and JSON.
+
 use super::*;
 use crate::control::fixture::Builder;
 use crate::control::state::{Event, ProbeId, Probed};

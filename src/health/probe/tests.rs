@@ -1,3 +1,5 @@
+//! Probes against servers on loopback.
+
 use super::*;
 use ringway_shards::plan::{BackendId, Scheme};
 use std::net::Ipv4Addr;
