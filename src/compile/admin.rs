@@ -2,7 +2,7 @@
 
 use super::context::Context;
 use super::control::{AdminListener, AdminPage, AdminRoute, ReloadSettings};
-use super::listeners::{address, noted_limit};
+use super::listeners::{address, noted_limit, protocol};
 use super::unless_zero;
 use crate::config::defaults::{self, Preset};
 use crate::config::listeners::Listener;
@@ -180,6 +180,7 @@ fn listener(
     let document = context.document;
     let written = document.written.listeners.get(side.name).unwrap_or(&none);
     refuse_proxy_keys(context, side.name, &at);
+    protocol(context, &at, written);
     let addresses = [
         (at.key("address"), written.address.clone()),
         (

@@ -231,7 +231,7 @@ impl Settings {
 }
 
 /// Only HTTP is spoken. Decisions, 28.
-fn protocol(context: &mut Context<'_>, at: &Path, written: &Written) {
+pub(super) fn protocol(context: &mut Context<'_>, at: &Path, written: &Written) {
     let at = at.key("protocol");
     let protocol = context.pick_text(&at, written.protocol.as_deref(), defaults::PROTOCOL);
     if protocol != defaults::PROTOCOL.value {

@@ -14,6 +14,7 @@ use super::unless_zero;
 use crate::config::alb::PoolEntry;
 use crate::config::units::Period;
 use crate::config::{Caution, Fault, Path, defaults};
+use crate::control::publish::{TURNS_MAX, rotation_length};
 
 /// Pools and their floors, both by pool id.
 pub(super) struct Pools {
@@ -49,6 +50,7 @@ pub(super) fn compile(
         debug_assert_eq!(id, pool_id(roster, backend));
         let members = graph.pool(backend).map_or(Vec::new(), members);
         note_members(context, entry);
+        check_rotation(context, entry, &members);
         let floor = floor(context, roster, entry, (id, &members), checks);
         pools.plans.push(PoolPlan {
             id,
@@ -87,6 +89,16 @@ fn note_members(context: &mut Context<'_>, entry: &Entry<'_>) {
     };
     let list = written.into_iter().flatten().map(shown).collect();
     context.note_written(&at, Json::Array(list));
+}
+
+/// Every table holds one whole rotation of its pools.
+fn check_rotation(context: &mut Context<'_>, entry: &Entry<'_>, members: &[PoolMember]) {
+    let turns = rotation_length(members.iter().map(|member| member.weight));
+    let turns_max = TURNS_MAX;
+    if turns > turns_max {
+        let at = pool_path(entry.name);
+        context.fail_key(&at, Fault::RotationTooLong { turns, turns_max });
+    }
 }
 
 /// A floor of 1 with members that are never probed is none. Contract: ALB page, 4.

@@ -7,7 +7,7 @@ use super::context::Context;
 use super::listeners::{ADMIN, DEFAULT, note_default};
 use super::roster::{Entry, Roster};
 use crate::config::origin_url::Authority;
-use crate::config::{Fault, Path, defaults, schema};
+use crate::config::{Caution, Fault, Path, defaults, schema};
 
 /// The backend that is the catch-all when none says so.
 const DEFAULT_BACKEND: &str = "default";
@@ -60,12 +60,22 @@ pub(super) fn compile(
             defaults::PATH_ROUTING_DISABLED,
         );
         if !hidden {
+            if !is_segment(entry.name) {
+                let name = entry.name.to_owned();
+                context.warn_key(&at, Caution::NameNotSegment { name });
+            }
             table.names.insert(entry.name.into(), Route { backend: id });
         }
         hosts(context, roster, listener, (id, entry), &mut table);
     }
     table.default = default_backend(context, roster, listener).map(|backend| Route { backend });
     table
+}
+
+/// Whether a name can be a path segment as clients write it.
+fn is_segment(name: &str) -> bool {
+    let fits = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~!$&'()*+,;=:@".contains(&byte);
+    name.bytes().all(fits)
 }
 
 fn hosts(

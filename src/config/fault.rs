@@ -161,6 +161,10 @@ pub enum Fault {
     },
     #[error("{format:?} cannot be merged; write prometheus or remove the key")]
     OutputFormat { format: String },
+    #[error(
+        "these weights make a rotation of {turns} turns, more than {turns_max}; write smaller ones"
+    )]
+    RotationTooLong { turns: u64, turns_max: u64 },
     #[error("more than {members_max} members in one pool")]
     PoolTooLarge { members_max: usize },
 
@@ -216,6 +220,10 @@ pub enum Caution {
     FloorReset { members: String },
     #[error("members whose health checks fail get requests too")]
     AdmitsFailing,
+    #[error(
+        "no request reaches /{name}/: a path has no such segment; choose letters, digits and -"
+    )]
+    NameNotSegment { name: String },
     #[error("the pool is empty: every request is answered 502")]
     EmptyPool,
     #[error("longer than the interval: a slow probe delays the next")]

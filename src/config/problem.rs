@@ -68,7 +68,7 @@ pub struct Problem {
 
 impl fmt::Display for Problem {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: {}", self.at, self.fault)
+        one_line(f, &format!("{}: {}", self.at, self.fault))
     }
 }
 
@@ -83,6 +83,17 @@ pub struct Warning {
 
 impl fmt::Display for Warning {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: {}", self.at, self.caution)
+        one_line(f, &format!("{}: {}", self.at, self.caution))
     }
+}
+
+/// Writes a text with its control characters escaped: keys and values may hold any.
+fn one_line(f: &mut fmt::Formatter<'_>, text: &str) -> fmt::Result {
+    for character in text.chars() {
+        match character.is_control() {
+            true => write!(f, "{}", character.escape_default())?,
+            false => write!(f, "{character}")?,
+        }
+    }
+    Ok(())
 }

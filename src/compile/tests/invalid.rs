@@ -450,6 +450,64 @@ fn a_valid_configuration_turned_invalid_in_several_places_says_them_all() {
 }
 
 #[test]
+fn weights_are_bounded_by_their_rotation() {
+    let pool = |a: u32, b: u32| {
+        format!(
+            "backends:\n  a: {{provider: rp, origin_url: 'http://a'}}\n  b: {{provider: rp, origin_url: 'http://b'}}\n  \
+             w: {{provider: alb, alb: {{pool: [{{name: a, weight: {a}}}, {{name: b, weight: {b}}}]}}}}\n"
+        )
+    };
+    assert!(compiled(&pool(1_000_000, 500_000)).is_ok());
+    assert_eq!(
+        problems(&pool(999_999, 1)),
+        [
+            "a.yaml:4:28: backends.w.alb.pool: these weights make a rotation of 1000000 turns, more than 65536; write smaller ones"
+        ]
+    );
+}
+
+#[test]
+fn every_problem_is_one_line() {
+    let text = "\"a\\nb\": 1\nbackends: {a: {provider: \"x\\ty\\r\"}}\n";
+    let lines = problems(text);
+    assert_eq!(lines.len(), 2);
+    assert!(
+        lines.iter().all(|line| !line.chars().any(char::is_control)),
+        "{lines:?}"
+    );
+}
+
+#[test]
+fn damaged_configurations_never_panic() {
+    let whole = concat!(
+        include_str!("../../../packaging/ringway.example.yaml"),
+        "shards: {cpus: 0-3, count: 2}\nfrontend: {listen_port: 1}\n"
+    );
+    let lines: Vec<&str> = whole.lines().collect();
+    let mut seed = 0x2545_f491_4f6c_dd1d_u64;
+    let mut next = |below: usize| {
+        seed ^= seed << 13;
+        seed ^= seed >> 7;
+        seed ^= seed << 17;
+        (seed % below as u64) as usize
+    };
+    for _ in 0..400 {
+        let mut damaged = lines.clone();
+        for _ in 0..1 + next(4) {
+            let (from, to) = (next(damaged.len()), next(damaged.len()));
+            match next(3) {
+                0 => drop(damaged.remove(from)),
+                1 => damaged.insert(to, lines[next(lines.len())]),
+                _ => damaged.swap(from, to),
+            }
+        }
+        if let Err(problems) = compiled(&damaged.join("\n")) {
+            assert!(!problems.is_empty());
+        }
+    }
+}
+
+#[test]
 fn nesting_that_a_request_could_not_pass_is_refused() {
     let mut text = "backends:\n  l0: {provider: rp, origin_url: 'http://a'}\n".to_owned();
     for level in 1..=17 {

@@ -78,6 +78,12 @@ fn doubtful_configurations_are_accepted_with_a_warning() {
             ],
         ),
         (
+            format!("{TWO}  c/d: {{provider: rp, origin_url: 'http://c'}}\n  e/f: {{provider: rp, origin_url: 'http://c', path_routing_disabled: true}}\n"),
+            vec![
+                "a.yaml:4:3: backends.c/d: no request reaches /c/d/: a path has no such segment; choose letters, digits and -",
+            ],
+        ),
+        (
             format!("shards: {{count: 9}}\n{TWO}"),
             vec!["a.yaml:1:10: shards.count: 9 shards share 3 processors"],
         ),
