@@ -133,7 +133,7 @@ pub fn compile(document: &Document, inputs: &Inputs<'_>) -> Result<Compiled, Vec
         context.fail_key(&Path::of(&["backends"]), crate::config::Fault::NoBackends);
     }
     let (effective, warnings) = context.finish()?;
-    let origins = backends.iter().filter_map(|backend| origin_name(backend));
+    let origins = backends.iter().filter_map(origin_name);
     let control = ControlSettings {
         admin: admin.listeners,
         log: main.log,

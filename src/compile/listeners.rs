@@ -83,6 +83,44 @@ struct Settings {
     truncate: bool,
 }
 
+/// An address under its new or its old key.
+fn address_text(
+    context: &mut Context<'_>,
+    keys: (Path, Path),
+    own: &Option<String>,
+    old: &Option<String>,
+) -> String {
+    let preset = Preset {
+        value: defaults::ADDRESS.value.to_owned(),
+        contract: defaults::ADDRESS.contract,
+    };
+    context.pick_first(&[(keys.0, own.clone()), (keys.1, old.clone())], preset)
+}
+
+/// Most bytes of a request body, and whether more are cut off.
+fn body_limits(
+    context: &mut Context<'_>,
+    own: &Written,
+    old: &crate::config::listeners::Frontend,
+    both: &dyn Fn(&str, &str) -> (Path, Path),
+) -> (i64, bool) {
+    let same = |key| both(key, key);
+    let (k, o) = same("max_request_body_size_bytes");
+    let bytes = [
+        (k, own.max_request_body_size_bytes),
+        (o, old.max_request_body_size_bytes),
+    ];
+    let (k, o) = same("truncate_request_body_too_large");
+    let truncate = [
+        (k, own.truncate_request_body_too_large),
+        (o, old.truncate_request_body_too_large),
+    ];
+    (
+        context.pick_first(&bytes, defaults::REQUEST_BODY_BYTES),
+        context.pick_first(&truncate, defaults::TRUNCATE_REQUEST_BODY),
+    )
+}
+
 impl Settings {
     fn new(context: &mut Context<'_>, name: &str, at: &Path) -> Self {
         let document = context.document;
@@ -101,17 +139,7 @@ impl Settings {
             false => (defaults::OTHER_PORT, defaults::OTHER_PORT),
         };
         protocol(context, at, own);
-        let text = |context: &mut Context<'_>,
-                    keys: (Path, Path),
-                    own: &Option<String>,
-                    old: &Option<String>| {
-            let preset = Preset {
-                value: defaults::ADDRESS.value.to_owned(),
-                contract: defaults::ADDRESS.contract,
-            };
-            context.pick_first(&[(keys.0, own.clone()), (keys.1, old.clone())], preset)
-        };
-        let address = text(
+        let address = address_text(
             context,
             both("address", "listen_address"),
             &own.address,
@@ -119,7 +147,7 @@ impl Settings {
         );
         let (k, o) = both("port", "listen_port");
         let port = context.pick_first(&[(k, own.port), (o, old.listen_port)], port_preset);
-        let tls_address = text(
+        let tls_address = address_text(
             context,
             both("tls_address", "tls_listen_address"),
             &own.tls_address,
@@ -133,19 +161,7 @@ impl Settings {
         let connections_limit = noted_limit(context, &limits);
         let (k, o) = both("read_header_timeout", "read_header_timeout");
         let read_header = [(k, own.read_header_timeout), (o, old.read_header_timeout)];
-        let (k, o) = both("max_request_body_size_bytes", "max_request_body_size_bytes");
-        let body = [
-            (k, own.max_request_body_size_bytes),
-            (o, old.max_request_body_size_bytes),
-        ];
-        let (k, o) = both(
-            "truncate_request_body_too_large",
-            "truncate_request_body_too_large",
-        );
-        let truncate = [
-            (k, own.truncate_request_body_too_large),
-            (o, old.truncate_request_body_too_large),
-        ];
+        let (body_bytes, truncate) = body_limits(context, own, &old, &both);
         Settings {
             name: name.to_owned(),
             at: at.clone(),
@@ -165,8 +181,8 @@ impl Settings {
                 own.body_progress_timeout,
                 defaults::BODY_PROGRESS_TIMEOUT,
             ),
-            body_bytes: context.pick_first(&body, defaults::REQUEST_BODY_BYTES),
-            truncate: context.pick_first(&truncate, defaults::TRUNCATE_REQUEST_BODY),
+            body_bytes,
+            truncate,
         }
     }
 

@@ -154,20 +154,16 @@ fn graph_role(roster: &Roster<'_>, id: BackendId) -> Option<Live> {
     }
 }
 
-/// The settings of one ALB; `None` when it is refused.
-pub(super) fn alb(
+/// What one answer, and one fan-out, may capture: of the ALB, else of its backend, else of `default`.
+fn capture_caps(
     context: &mut Context<'_>,
     roster: &Roster<'_>,
-    graph: &Graph,
-    id: BackendId,
-    entry: &Entry<'_>,
-) -> Option<(Alb, u64)> {
-    let at = Path::of(&["backends", entry.name]);
+    name: &str,
+    own: &crate::config::backends::Backend,
+    written: &crate::config::alb::Alb,
+) -> (u64, u64) {
+    let at = Path::of(&["backends", name]);
     let block = at.key("alb");
-    let written = entry.written.alb.as_ref()?;
-    let pool = graph.pool(id)?;
-    let merges = pool.mechanism == Mechanism::TimeSeriesMerge;
-    let own = entry.written;
     let common = roster.common_caps();
     let capture_bytes = context.pick_first(
         &[
@@ -197,6 +193,40 @@ pub(super) fn alb(
         ],
         defaults::FANOUT_BYTES,
     );
+    (capture_bytes, fanout_bytes)
+}
+
+fn warn_of_weights(context: &mut Context<'_>, name: &str, written: &crate::config::alb::Alb) {
+    let weighted = written.pool.iter().flatten().enumerate();
+    for (index, member) in weighted {
+        let weight = pool_path(name).item(index).key("weight");
+        if matches!(
+            member,
+            PoolEntry::Weighted {
+                weight: Some(2..),
+                ..
+            }
+        ) {
+            context.warn_no_effect(&weight, "a time series merge asks every member once");
+        }
+    }
+}
+
+/// The settings of one ALB; `None` when it is refused.
+pub(super) fn alb(
+    context: &mut Context<'_>,
+    roster: &Roster<'_>,
+    graph: &Graph,
+    id: BackendId,
+    entry: &Entry<'_>,
+) -> Option<(Alb, u64)> {
+    let at = Path::of(&["backends", entry.name]);
+    let block = at.key("alb");
+    let written = entry.written.alb.as_ref()?;
+    let pool = graph.pool(id)?;
+    let merges = pool.mechanism == Mechanism::TimeSeriesMerge;
+    let own = entry.written;
+    let (capture_bytes, fanout_bytes) = capture_caps(context, roster, entry.name, own, written);
     let timeout = context.pick_or_derive(
         &block.key("timeout"),
         written.timeout,
@@ -216,19 +246,7 @@ pub(super) fn alb(
         }
     };
     if merges {
-        let weighted = written.pool.iter().flatten().enumerate();
-        for (index, member) in weighted {
-            let weight = pool_path(entry.name).item(index).key("weight");
-            if matches!(
-                member,
-                PoolEntry::Weighted {
-                    weight: Some(2..),
-                    ..
-                }
-            ) {
-                context.warn_no_effect(&weight, "a time series merge asks every member once");
-            }
-        }
+        warn_of_weights(context, entry.name, written);
     }
     let alb = Alb {
         mechanism: pool.mechanism,

@@ -9,6 +9,7 @@ backends:
   b: {provider: prometheus, origin_url: 'http://b'}
 ";
 
+#[expect(clippy::too_many_lines, reason = "a table, one row per rule")]
 #[test]
 fn doubtful_configurations_are_accepted_with_a_warning() {
     let rows = [
