@@ -36,7 +36,11 @@ impl File {
 
     /// Whether it is only ever compiled into tests.
     pub fn is_test(&self) -> bool {
-        self.is_in("tests") || self.path.ends_with("/tests.rs") || self.path.contains("/tests/")
+        self.is_in("tests")
+            || ["/tests.rs", "/fixture.rs"]
+                .iter()
+                .any(|name| self.path.ends_with(name))
+            || self.path.contains("/tests/")
     }
 }
 

@@ -78,6 +78,24 @@ struct Servers {
     ports: Vec<Port>,
 }
 
+/// Ends servers of runs that were killed: a run's folder carries the number of its process.
+fn end_leftovers(folder: &Path) {
+    let Some(runs) = folder
+        .parent()
+        .and_then(|parent| std::fs::read_dir(parent).ok())
+    else {
+        return;
+    };
+    for run in runs.flatten() {
+        let name = run.file_name().to_string_lossy().into_owned();
+        let process = name.split('-').next().unwrap_or_default();
+        let servers = run.path().join("servers");
+        if servers.join("pids.json").is_file() && !Path::new("/proc").join(process).exists() {
+            python("up.py", &["down", "--run", &servers.to_string_lossy()]);
+        }
+    }
+}
+
 impl Servers {
     fn start(data: &Path, run: &Path) -> Self {
         let ports: Vec<_> = SERVERS.iter().map(|_| Port::claim()).collect();
@@ -224,6 +242,7 @@ fn is_plain(query: &Value) -> bool {
 fn answers_equal_those_of_one_server_with_all_data_also_with_a_replica_down() {
     let data = data();
     let setup = Setup::new("backends:\n");
+    end_leftovers(setup.folder());
     let servers = Servers::start(&data, &setup.folder().join("servers"));
     let ringway = start(&servers, setup);
     assert_contract(&check(&servers, &ringway, &data, "all servers up"));
