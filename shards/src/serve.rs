@@ -52,6 +52,8 @@ pub(crate) struct State {
     pub(crate) blame: Cell<Fault>,
     /// The connection may carry another request after this one.
     pub(crate) keep: Cell<bool>,
+    /// The connection may be read from.
+    readable: Cell<bool>,
     /// The request's body has been read to its end.
     pub(crate) body_read: Cell<bool>,
     /// Status of the answer as sent, for the metrics.
@@ -98,6 +100,7 @@ pub(crate) async fn connection(shard: &Rc<Shard>, door: &Rc<Door>, incoming: Inc
             phase: Cell::new(Phase::Idle),
             blame: Cell::new(Fault::Client),
             keep: Cell::new(true),
+            readable: Cell::new(true),
             body_read: Cell::new(false),
             status: Cell::new(0),
             written: Cell::new(0),
@@ -405,6 +408,8 @@ async fn interrupted(shard: &Shard, door: &Door, client: &mut Client, why: Tripp
             respond::failure(&mut out, &failure, frame);
             return send(client, out).await;
         }
+        // A TLS stream whose read was dropped half-way cannot be read again.
+        client.state.readable.set(!client.tls);
         say(client, &failure, frame).await;
         Next::Close
     };
@@ -430,7 +435,7 @@ async fn linger(client: &mut Client) {
     }
     let mut seen = client.inbox.bytes().len();
     client.inbox.consume(seen);
-    while seen < LINGER_BYTES_MAX {
+    while client.state.readable.get() && seen < LINGER_BYTES_MAX {
         match client
             .inbox
             .fill(&mut client.conn.reader, HEAD_READ_BYTES)

@@ -273,3 +273,21 @@ fn a_plain_origin_where_tls_is_expected_is_answered_502() {
     });
     ringway.stop();
 }
+
+#[test]
+fn a_slow_head_under_tls_is_answered_408_and_nothing_panics() {
+    let authority = Authority::new();
+    let origin = Origin::answering(|_| ok("one"));
+    let setup = Setup::new("backends:\n").listener("read_header_timeout: 300ms");
+    let mut keys = server_keys(&authority, setup.folder(), "one.test");
+    keys.insert(0, "is_default: true".to_owned());
+    let one = backend("one", &format!("http://{}", origin.address()), &keys);
+    let ringway = setup.section(&one).start();
+    let tls = client_tls(&authority);
+    let mut client = TlsClient::connect_tls(ringway.tls_address(), "one.test", &tls);
+    client.send("GET / HTTP/1.1\r\nHost:");
+    assert_eq!(client.answer().status, 408);
+    let panics = ringway.metric("ringway_shard_panics_total", &[]);
+    assert_eq!(panics, Some(0.0));
+    ringway.stop();
+}
