@@ -27,7 +27,10 @@ pub(crate) struct Door {
     pub(crate) address: SocketAddr,
     pub(crate) listener: Cell<ListenerId>,
     pub(crate) cells: Rc<ListenerCells>,
+    /// Marks this door's connections among all of the shard; never 0.
+    pub(crate) owner: usize,
     open: Cell<bool>,
+    removed: Cell<bool>,
     stopper: Stopper,
 }
 
@@ -35,22 +38,35 @@ impl Door {
     pub(crate) fn new(
         address: SocketAddr,
         listener: ListenerId,
-        stopper: Stopper,
-        cells: Rc<ListenerCells>,
+        owner: usize,
+        (stopper, cells): (Stopper, Rc<ListenerCells>),
     ) -> Door {
         Door {
             address,
             listener: Cell::new(listener),
             cells,
+            owner,
             open: Cell::new(true),
+            removed: Cell::new(false),
             stopper,
         }
     }
 
-    /// Stops accepting. Open connections finish their request and close.
+    /// Stops accepting. Open connections finish their request and close; see [`Shard`] for idle ones.
     pub(crate) fn close(&self) {
         self.open.set(false);
         self.stopper.stop();
+    }
+
+    /// Closes for good: a reload has removed the listener, and its id means another one now.
+    pub(crate) fn remove(&self) {
+        self.removed.set(true);
+        self.close();
+    }
+
+    /// True once a reload has removed the listener.
+    pub(crate) fn is_removed(&self) -> bool {
+        self.removed.get()
     }
 
     /// False once the listener was removed or the shard drains.

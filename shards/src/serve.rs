@@ -88,6 +88,7 @@ enum Next {
 /// Serves one connection to its end.
 pub(crate) async fn connection(shard: &Rc<Shard>, door: &Rc<Door>, incoming: Incoming) {
     let watch = Rc::new(shard.dog.watch(incoming.fd()));
+    watch.set_owner(door.owner);
     let Some(conn) = open(shard, door, incoming, &watch).await else {
         door.cells.failed.bump();
         return;
@@ -143,7 +144,12 @@ async fn open(
     }
 }
 
+/// The listener the connection came by; `None` when a reload has removed it.
 fn listener<'v>(view: &'v View, door: &Door) -> Option<&'v Listener> {
+    if door.is_removed() {
+        // The id is of a plan that is gone.
+        return None;
+    }
     view.active
         .plan
         .listeners

@@ -4,7 +4,7 @@
 //! [`crate::spawn`] on the shard's own thread. The loop takes commands from the control core one at a time;
 //! each is quick, and none waits for a client.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
@@ -35,6 +35,7 @@ pub(crate) struct Shard {
     pub(crate) peers: Peers,
     view: RefCell<Option<Rc<View>>>,
     doors: RefCell<Vec<Rc<Door>>>,
+    doors_opened: Cell<usize>,
     events: Sender<(ShardId, Event)>,
 }
 
@@ -164,7 +165,10 @@ impl Shard {
             let listener = plan.listeners.iter().find(|l| l.address == door.address);
             match listener {
                 Some(listener) => door.listener.set(listener.id),
-                None => door.close(),
+                None => {
+                    door.remove();
+                    self.dog.stop_idle_of(door.owner);
+                }
             }
             listener.is_some()
         });
@@ -175,8 +179,10 @@ impl Shard {
             return;
         };
         let watch = self.dog.watch_task();
-        let cells = self.cells.listener(&listener.name);
-        let door = Rc::new(Door::new(listener.address, id, watch.stopper(), cells));
+        let owner = self.doors_opened.get() + 1;
+        self.doors_opened.set(owner);
+        let tools = (watch.stopper(), self.cells.listener(&listener.name));
+        let door = Rc::new(Door::new(listener.address, id, owner, tools));
         self.doors.borrow_mut().push(door.clone());
         let shard = self.clone();
         task::spawn(async move { accept::run(shard, door, socket, watch).await });
@@ -233,6 +239,7 @@ pub(crate) async fn run(end: ShardEnd, shards: u32) {
         peers: Peers::default(),
         view: RefCell::new(None),
         doors: RefCell::default(),
+        doors_opened: Cell::new(0),
         events,
     });
     let dog = shard.dog.clone();

@@ -54,6 +54,8 @@ struct Slot {
     watching: Cell<bool>,
     /// The connection waits for nothing it has promised: it may be ended by a drain.
     idle: Cell<bool>,
+    /// Whoever accepted the connection, to end all of theirs at once.
+    owner: Cell<usize>,
     tripped: Cell<Option<Tripped>>,
     waker: RefCell<Option<Waker>>,
     index: Cell<usize>,
@@ -114,6 +116,7 @@ impl Watchdog {
             fd,
             watching: Cell::new(false),
             idle: Cell::new(false),
+            owner: Cell::new(0),
             tripped: Cell::new(None),
             waker: RefCell::new(None),
             index: Cell::new(slots.len()),
@@ -144,6 +147,11 @@ impl Watchdog {
     pub fn stop_idle(&self) {
         self.0.stopping.set(true);
         self.trip_where(|slot| slot.idle.get());
+    }
+
+    /// Trips every connection of this owner that is idle now.
+    pub fn stop_idle_of(&self, owner: usize) {
+        self.trip_where(|slot| slot.idle.get() && slot.owner.get() == owner);
     }
 
     /// True once [`Watchdog::stop_idle`] was called.
@@ -270,6 +278,11 @@ impl Watch {
         }
     }
 
+    /// Says whose connection this is, for [`Watchdog::stop_idle_of`]. 0 is nobody.
+    pub fn set_owner(&self, owner: usize) {
+        self.slot.owner.set(owner);
+    }
+
     /// A handle that trips this watch.
     pub fn stopper(&self) -> Stopper {
         Stopper(self.slot.clone())
@@ -392,6 +405,19 @@ mod tests {
         assert_eq!(dog.len(), 1);
         drop(second);
         assert!(dog.is_empty());
+    }
+
+    #[test]
+    fn one_owner_s_idle_connections_can_be_ended() {
+        let dog = Watchdog::new(Duration::from_millis(5));
+        let (theirs, other) = (dog.watch(0), dog.watch(1));
+        theirs.set_owner(7);
+        other.set_owner(8);
+        theirs.set_idle(true);
+        other.set_idle(true);
+        dog.stop_idle_of(7);
+        assert_eq!(theirs.tripped(), Some(Tripped::Stopped));
+        assert_eq!(other.tripped(), None);
     }
 
     #[test]
