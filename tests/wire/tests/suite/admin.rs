@@ -417,3 +417,36 @@ fn a_port_that_is_taken_ends_the_start_with_a_message() {
     assert!(said.contains(&port.to_string()), "{said}");
     std::fs::remove_dir_all(folder).expect("the folder is ours");
 }
+
+#[test]
+fn connections_of_a_removed_listener_end_and_are_not_served_by_another() {
+    let (one, two) = (
+        Origin::answering(|_| ok("one")),
+        Origin::answering(|_| ok("two")),
+    );
+    let extra = ringway_wire::Port::claim();
+    let backend = |name: &str, origin: &Origin, more: &str| {
+        let url = origin.address();
+        format!(
+            "  {name}: {{provider: reverseproxy, origin_url: 'http://{url}', is_default: true{more}}}\n"
+        )
+    };
+    let only_one = format!("backends:\n{}", backend("one", &one, ""));
+    let both = format!(
+        "{only_one}{}",
+        backend("two", &two, ", listener_name: extra")
+    );
+    let listener = format!(
+        "connections_limit: 0\n  extra: {{address: 127.0.0.1, port: {}}}",
+        extra.number()
+    );
+    let ringway = Setup::new(both).listener(&listener).start();
+    let address = std::net::SocketAddr::from(([127, 0, 0, 1], extra.number()));
+    let mut client = ringway_wire::Client::connect(address);
+    assert_eq!(client.get("/").text(), "two");
+    ringway.write_config(&only_one);
+    ringway.signal(Signal::HUP);
+    assert_eq!(client.rest(), b"", "closed without a byte");
+    assert_eq!(ringway.get("/").text(), "one");
+    ringway.stop();
+}
