@@ -1,8 +1,11 @@
 //! The parsers under test: one file each, and one line in [`TARGETS`].
 
 mod chunked_body;
+mod config_yaml;
+mod promql_plan;
 mod request_head;
 mod response_head;
+mod series_json;
 mod tls_pem;
 
 use crate::random::Random;
@@ -29,4 +32,7 @@ pub static TARGETS: &[&Target] = &[
     &response_head::TARGET,
     &chunked_body::TARGET,
     &tls_pem::TARGET,
+    &config_yaml::TARGET,
+    &promql_plan::TARGET,
+    &series_json::TARGET,
 ];
