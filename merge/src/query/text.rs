@@ -28,6 +28,11 @@ const SYNONYMS: [(&str, &str); 1] = [("holt_winters", "double_exponential_smooth
 /// Words that join or bend expressions: each may deepen the tree.
 const OPERATOR_WORDS: [&str; 6] = ["and", "or", "unless", "atan2", "offset", "bool"];
 
+/// Most digits in a row of a duration: 99,999,999 years in milliseconds fit 64 bits.
+const DURATION_DIGITS_MAX: usize = 8;
+/// Most digits in a row of a unix time.
+const TIME_DIGITS_MAX: usize = 11;
+
 /// Readies `query`, or says why it is not given to the parser.
 pub(crate) fn prepare(query: &str) -> Result<Prepared, &'static str> {
     if query.len() > QUERY_BYTES_MAX {
@@ -49,9 +54,22 @@ struct Scan<'q> {
     depth: usize,
     braces: usize,
     operators: usize,
+    brackets: usize,
+    time: Time,
     after_regex_operator: bool,
     out: String,
     regexes: Vec<String>,
+}
+
+/// What the next number would mean.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Time {
+    /// A value.
+    No,
+    /// It follows `offset`.
+    Offset,
+    /// It follows `@`.
+    At,
 }
 
 impl<'q> Scan<'q> {
@@ -62,6 +80,8 @@ impl<'q> Scan<'q> {
         depth: 0,
         braces: 0,
         operators: 0,
+        brackets: 0,
+        time: Time::No,
         after_regex_operator: false,
         out: String::new(),
         regexes: Vec::new(),
@@ -72,8 +92,8 @@ impl<'q> Scan<'q> {
             match byte {
                 b'#' => self.copy_while(|b| b != b'\n'),
                 b'"' | b'\'' | b'`' => self.string(byte)?,
-                b'a'..=b'z' | b'A'..=b'Z' | b'_' | b':' => self.word(),
-                b'0'..=b'9' => self.copy_while(|b| b.is_ascii_alphanumeric() || b == b'.'),
+                b'a'..=b'z' | b'A'..=b'Z' | b'_' | b':' => self.word()?,
+                b'0'..=b'9' => self.number()?,
                 b' ' | b'\t' | b'\n' | b'\r' => self.copy(1),
                 _ => self.symbol(byte)?,
             }
@@ -103,7 +123,35 @@ impl<'q> Scan<'q> {
         self.after_regex_operator = false;
     }
 
-    fn word(&mut self) {
+    fn number(&mut self) -> Result<(), &'static str> {
+        let from = self.at;
+        self.copy_while(|b| b.is_ascii_alphanumeric() || b == b'.');
+        self.judge_time(&self.query[from..self.at])
+    }
+
+    /// Refuses times and durations that the parser cannot hold: it ends its thread over them.
+    fn judge_time(&mut self, token: &str) -> Result<(), &'static str> {
+        let digits_max = match self.time {
+            Time::At => TIME_DIGITS_MAX,
+            Time::Offset => DURATION_DIGITS_MAX,
+            Time::No if self.brackets > 0 => DURATION_DIGITS_MAX,
+            Time::No => return Ok(()),
+        };
+        self.time = Time::No;
+        let token = token.trim_start_matches(':');
+        let is_number = token.starts_with(|c: char| c.is_ascii_digit());
+        let odd = match is_number {
+            true => token.contains(['e', 'E', 'x', 'X']),
+            false => token.eq_ignore_ascii_case("inf") || token.eq_ignore_ascii_case("nan"),
+        };
+        let mut runs = token.split(|c: char| !c.is_ascii_digit());
+        if odd || runs.any(|run| run.len() > digits_max) {
+            return Err("a time or duration out of range");
+        }
+        Ok(())
+    }
+
+    fn word(&mut self) -> Result<(), &'static str> {
         let rest = &self.bytes[self.at..];
         let count = rest
             .iter()
@@ -123,6 +171,11 @@ impl<'q> Scan<'q> {
             None => self.out.push_str(word),
         }
         self.at = end;
+        self.judge_time(word)?;
+        if word.eq_ignore_ascii_case("offset") {
+            self.time = Time::Offset;
+        }
+        Ok(())
     }
 
     fn string(&mut self, quote: u8) -> Result<(), &'static str> {
@@ -164,8 +217,13 @@ impl<'q> Scan<'q> {
             b'(' | b'[' | b'{' => {
                 self.depth += 1;
                 self.braces += usize::from(byte == b'{');
+                self.brackets += usize::from(byte == b'[');
             }
-            b')' | b']' => self.depth = self.depth.saturating_sub(1),
+            b')' => self.depth = self.depth.saturating_sub(1),
+            b']' => {
+                self.depth = self.depth.saturating_sub(1);
+                self.brackets = self.brackets.saturating_sub(1);
+            }
             b'}' => {
                 self.depth = self.depth.saturating_sub(1);
                 self.braces = self.braces.saturating_sub(1);
@@ -175,6 +233,11 @@ impl<'q> Scan<'q> {
             _ => {}
         }
         self.after_regex_operator = byte == b'~';
+        match byte {
+            b'@' => self.time = Time::At,
+            b'-' | b'+' | b'.' => {}
+            _ => self.time = Time::No,
+        }
         if self.depth > QUERY_DEPTH_MAX {
             return Err("nested too deeply");
         }
@@ -196,6 +259,36 @@ impl<'q> Scan<'q> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn times_that_would_end_the_parser_s_thread_are_refused() {
+        for query in [
+            "rate(x[1e999])",
+            "max_over_time(x[1e999:30s])",
+            "max_over_time(x[5m:1e30])",
+            "x offset 1e999",
+            "x offset -0xffffffffffffffffffff",
+            "x @ 1e999",
+            "x @ 99999999999999999999",
+            "x[Inf]",
+            "x offset NaN",
+            "x[99999999999999999999y]",
+        ] {
+            assert_eq!(
+                prepare(query),
+                Err("a time or duration out of range"),
+                "{query}"
+            );
+        }
+        for query in [
+            "x[5m] offset 1h30m",
+            "x @ 1609746000.123 > 1e999",
+            "x[1h:30s] @ end()",
+            "x[.5]",
+        ] {
+            assert!(prepare(query).is_ok(), "{query}");
+        }
+    }
 
     #[test]
     fn hides_regexes_and_renames_old_functions() {
