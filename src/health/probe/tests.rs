@@ -188,3 +188,59 @@ async fn the_next_address_is_tried_when_one_refuses() {
         Outcome::Passed
     );
 }
+
+/// An origin with a certificate of its own for `localhost`, and what trusts it.
+async fn tls_origin() -> (u16, ringway_io::net::tls::ClientTls) {
+    use ringway_io::net::tls::{
+        CertKeyPem, CertPem, ClientTls, ClientTlsOptions, ServerTls, SystemRoots,
+    };
+    let made = rcgen::generate_simple_self_signed(vec!["localhost".into()]).unwrap();
+    let pair = CertKeyPem {
+        label: "own".into(),
+        chain_pem: made.cert.pem().into_bytes(),
+        key_pem: made.signing_key.serialize_pem().into_bytes(),
+    };
+    let trusted = ClientTlsOptions {
+        extra_ca: vec![CertPem {
+            label: "own".into(),
+            pem: pair.chain_pem.clone(),
+        }],
+        ..ClientTlsOptions::default()
+    };
+    let server = ServerTls::build(&[pair], &[]).unwrap();
+    let client = ClientTls::build(&trusted, &SystemRoots::none(), &[b"http/1.1"]).unwrap();
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap();
+    let port = listener.local_addr().unwrap().port();
+    let acceptor = tokio_rustls::TlsAcceptor::from(server.config());
+    tokio::spawn(async move {
+        while let Ok((stream, _)) = listener.accept().await {
+            let Ok(mut stream) = acceptor.accept(stream).await else {
+                continue;
+            };
+            let mut asked = vec![0; 8192];
+            let _ = stream.read(&mut asked).await;
+            let _ = stream.write_all(&answer(200, "", "")).await;
+        }
+    });
+    (port, client)
+}
+
+#[tokio::test]
+async fn a_tls_origin_is_asked_over_tls_and_its_name_is_checked() {
+    let (port, client) = tls_origin().await;
+    let mut check = check(port);
+    check.scheme = Scheme::Https;
+    check.tls = Some(client);
+    check.host = "localhost".into();
+    assert_eq!(probe(&check, &LOCAL).await, Outcome::Passed);
+    check.host = "other.test".into();
+    let found = probe(&check, &LOCAL).await;
+    assert!(
+        failed(&found, "error probing target: tls other.test: "),
+        "{found:?}"
+    );
+    // Plain text to a TLS port is no answer.
+    check.tls = None;
+    let found = probe(&check, &LOCAL).await;
+    assert!(failed(&found, "error probing target: "), "{found:?}");
+}
