@@ -16,6 +16,7 @@ pub static TARGET: Target = Target {
         b"5\r\nhello\r\n0\r\n\r\nGET / HTTP/1.1\r\n",
         b"1\r\na\r\n2\r\nbc\r\n3\r\ndef\r\n0\r\nX-Sum: 1\r\nX-Other: 2\r\n\r\n",
         b"000000000000000A\r\n\r\n0\r\n\r\n5\r\n\r\n0\r\n\r\n",
+        b"3;a=\"b\";c\r\nxyz\r\n0;last\r\n\r\n",
         b"1f\r\n0123456789abcdef0123456789abcde\r\n000\r\nA:\r\n\r\nrest",
     ],
     words: &[
@@ -117,11 +118,20 @@ fn model(input: &[u8]) -> Option<(Vec<u8>, usize)> {
         let length = input[at..]
             .windows(2)
             .position(|window| window == b"\r\n")?;
-        let digits = std::str::from_utf8(&input[at..at + length]).ok()?;
+        let line = &input[at..at + length];
+        let (digits, extension) = match line.iter().position(|&byte| byte == b';') {
+            Some(semicolon) => line.split_at(semicolon),
+            None => (line, &line[..0]),
+        };
+        let is_text = |byte: &u8| matches!(byte, b'\t' | 0x20..=0x7e | 0x80..);
+        if !extension.iter().all(is_text) {
+            return None;
+        }
+        let digits = std::str::from_utf8(digits).ok()?;
         if digits.len() > 16 || !digits.bytes().all(|byte| byte.is_ascii_hexdigit()) {
             return None;
         }
-        let size = usize::try_from(u64::from_str_radix(digits, 16).ok()?).ok()?;
+        let size = usize::try_from(i64::from_str_radix(digits, 16).ok()?).ok()?;
         at += length + 2;
         if size == 0 {
             return Some((content, at));
