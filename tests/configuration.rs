@@ -9,7 +9,7 @@ use std::path::PathBuf;
 use ringway::cli::{EXIT_INVALID, EXIT_OK, check};
 use ringway::compile::{Compiled, Host, build};
 use ringway::config::{Environment, LoadOptions, Override};
-use ringway_shards::plan::Generation;
+use ringway_shards::plan::{BackendKind, Generation};
 
 /// A folder of its own for one test, removed at its end.
 struct Folder(PathBuf);
@@ -243,6 +243,49 @@ fn unreadable_certificates_are_reported_at_their_keys() {
         lines[2].starts_with(
             "main.yaml:8:37: backends.a.tls.certificate_authority_paths[0]: cannot read"
         )
+    );
+}
+
+#[test]
+fn certificates_make_a_second_listener_and_their_own_peers() {
+    let root = PathBuf::from(env!("CARGO_MANIFEST_DIR"));
+    let sample = root.join("tests/scenarios/tls.yaml");
+    let Compiled { plan, control } = built(&options(&sample));
+    let tls: Vec<bool> = plan.listeners.iter().map(|l| l.tls.is_some()).collect();
+    assert_eq!(tls, [false, true]);
+    let keys: Vec<&str> = plan
+        .backends
+        .iter()
+        .map(|backend| match &backend.kind {
+            BackendKind::Origin(origin) => &*origin.peer_key,
+            BackendKind::Alb(_) => "",
+        })
+        .collect();
+    assert_ne!(keys[0], keys[1]);
+    assert!(
+        control
+            .health_checks
+            .iter()
+            .all(|check| check.tls.is_some())
+    );
+}
+
+#[test]
+fn a_key_of_another_certificate_is_refused_at_its_backend() {
+    let root = PathBuf::from(env!("CARGO_MANIFEST_DIR"));
+    let text = fs::read_to_string(root.join("tests/scenarios/tls.yaml")).unwrap();
+    let folder = Folder::new("mismatch");
+    let main = folder.write(
+        "main.yaml",
+        text.replace("/edge-key.pem", "/client-key.pem"),
+    );
+    let (status, _, err) = checked(&options(&main), false);
+    assert_eq!(status, EXIT_INVALID);
+    assert_eq!(
+        folder.short(&err),
+        [
+            "main.yaml:10:29: backends.secure.tls.full_chain_cert_path: not usable: secure: the private key does not belong to the certificate"
+        ]
     );
 }
 

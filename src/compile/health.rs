@@ -104,7 +104,7 @@ fn check(
         failure_threshold,
         recovery_threshold,
         verb: verb.into(),
-        tls: tls::for_probe(context, place.scheme, origin),
+        tls: tls::for_probe(context, &at.key("scheme"), place.scheme, origin),
         scheme: place.scheme,
         host: place.authority.host.as_str().into(),
         port: place.authority.port.unwrap_or(default_port(place.scheme)),

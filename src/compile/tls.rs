@@ -3,7 +3,7 @@
 use std::hash::{DefaultHasher, Hash, Hasher};
 
 use ringway_io::net::tls::{
-    CertKeyPem, CertPem, ClientTls, ClientTlsOptions, ServerTls, SystemRoots,
+    ALPN_HTTP11, CertKeyPem, CertPem, ClientTls, ClientTlsOptions, ServerTls, SystemRoots,
 };
 use ringway_shards::plan::{Origin, Scheme};
 use serde_json::Value as Json;
@@ -164,13 +164,13 @@ pub(super) fn client(
         defaults::INSECURE_SKIP_VERIFY,
     );
     let files = context.inputs.files;
-    let authorities = authorities.iter().filter_map(|name| files.get(name));
+    let read = |name: &String| Some((name.clone(), files.get(name)?));
     let options = Options {
         insecure_skip_verify,
-        authorities: authorities.collect::<Vec<_>>().join(&b'\n'),
+        authorities: authorities.iter().filter_map(read).collect(),
         pair,
     };
-    match build_client(&options, context.inputs.files.system_roots()) {
+    match build_client(&options, files.system_roots()) {
         Ok(settings) => Some(Client {
             settings: Some(settings),
             digest: options.digest(),
@@ -182,9 +182,10 @@ pub(super) fn client(
     }
 }
 
-/// TLS of an origin's probe.
+/// TLS of an origin's probe; `at` is the key that chose its scheme.
 pub(super) fn for_probe(
-    context: &Context<'_>,
+    context: &mut Context<'_>,
+    at: &Path,
     scheme: Scheme,
     origin: &Origin,
 ) -> Option<ClientTls> {
@@ -193,7 +194,10 @@ pub(super) fn for_probe(
         (Scheme::Https, Some(tls)) => Some(tls.clone()),
         // Only the probe speaks TLS: nothing is configured for it.
         (Scheme::Https, None) => {
-            build_client(&Options::default(), context.inputs.files.system_roots()).ok()
+            let roots = context.inputs.files.system_roots();
+            build_client(&Options::default(), roots)
+                .map_err(|reason| context.fail_value(at, Fault::Tls { reason }))
+                .ok()
         }
     }
 }
@@ -202,7 +206,8 @@ pub(super) fn for_probe(
 #[derive(Default)]
 struct Options<'a> {
     insecure_skip_verify: bool,
-    authorities: Vec<u8>,
+    /// Files and their contents.
+    authorities: Vec<(String, &'a [u8])>,
     pair: Option<Pair<'a>>,
 }
 
@@ -219,34 +224,29 @@ impl Options<'_> {
     }
 }
 
-/// Protocols offered on either side.
-const ALPN: [&[u8]; 1] = [b"http/1.1"];
-
 /// The server side of `io::net::tls`; each pair goes with the backend it was written for.
 fn build_server(pairs: Vec<(&Pair<'_>, &str)>) -> Result<ServerTls, String> {
     let certificates: Vec<CertKeyPem> = pairs
         .into_iter()
         .map(|(pair, name)| pair.to_pem(name))
         .collect();
-    ServerTls::build(&certificates, &ALPN).map_err(|error| error.to_string())
+    ServerTls::build(&certificates, ALPN_HTTP11).map_err(|error| error.to_string())
 }
 
 /// The client side of `io::net::tls`.
 fn build_client(options: &Options<'_>, roots: &SystemRoots) -> Result<ClientTls, String> {
-    let extra_ca = match options.authorities.is_empty() {
-        true => Vec::new(),
-        false => vec![CertPem {
-            label: "certificate_authority_paths".to_owned(),
-            pem: options.authorities.clone(),
-        }],
-    };
+    let authorities = options.authorities.iter();
+    let extra_ca = authorities.map(|(file, content)| CertPem {
+        label: file.clone(),
+        pem: content.to_vec(),
+    });
     let settings = ClientTlsOptions {
         insecure_skip_verify: options.insecure_skip_verify,
-        extra_ca,
+        extra_ca: extra_ca.collect(),
         client: options
             .pair
             .as_ref()
             .map(|pair| pair.to_pem("client_cert_path")),
     };
-    ClientTls::build(&settings, roots, &ALPN).map_err(|error| error.to_string())
+    ClientTls::build(&settings, roots, ALPN_HTTP11).map_err(|error| error.to_string())
 }
