@@ -62,6 +62,13 @@ pub fn run(
     source: &str,
     serving: impl FnOnce(&Serving) + Send + 'static,
 ) -> Result<(), BootError> {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .map_err(BootError::Runtime)?;
+    // Before anything that takes time: until then a reload signal has its default effect, which is the end.
+    let (signals, signals_in) = mpsc::channel(4);
+    runtime.block_on(async { watch_signals(signals) });
     let first = loader(Generation(1)).map_err(BootError::Invalid)?;
     let settings = &first.control;
     if let Some(cpu) = settings.control_cpu {
@@ -92,13 +99,7 @@ pub fn run(
     let Shards {
         commands, events, ..
     } = shards;
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()
-        .map_err(BootError::Runtime)?;
     let (ended, log) = runtime.block_on(async move {
-        let (signals, signals_in) = mpsc::channel(4);
-        watch_signals(signals);
         let (told, tells) = oneshot::channel();
         tokio::spawn(async move {
             if let Ok(what) = tells.await {
@@ -111,10 +112,26 @@ pub fn run(
     });
     // Dropped without waiting for probes and admin connections still open.
     runtime.shutdown_timeout(Duration::from_millis(100));
-    let result = match ended {
-        Ended::Drained { cut } => {
-            tracing::info!(cut, "stopped");
+    let result = conclude(ended);
+    if let Some(log) = log {
+        log.finish();
+    }
+    result
+}
+
+/// What an end means to the caller, and says it.
+fn conclude(ended: Ended) -> Result<(), BootError> {
+    match ended {
+        Ended::Drained { cut: 0 } => {
+            tracing::info!("stopped");
             Ok(())
+        }
+        Ended::Drained { cut } => {
+            tracing::warn!(
+                cut,
+                "stopped: the drain time was up before all requests were finished"
+            );
+            Err(BootError::Cut)
         }
         Ended::Cut => {
             tracing::warn!("stopped before all requests were finished");
@@ -125,11 +142,7 @@ pub fn run(
             tracing::error!(what = %what, "a shard ended, and the process with it");
             Err(BootError::ShardEnded(what))
         }
-    };
-    if let Some(log) = log {
-        log.finish();
     }
-    result
 }
 
 /// Passes signals on for as long as the control core listens. A signal that cannot be watched keeps its

@@ -30,7 +30,7 @@ pub use effective::{Effective, Provenance, Row};
 
 use crate::config::files::{self, Files};
 use crate::config::units::Period;
-use crate::config::{Document, Environment, LoadOptions, Path, Problem, defaults, load};
+use crate::config::{Document, Environment, Fault, LoadOptions, Path, Problem, defaults, load};
 use context::Context;
 use roster::Roster;
 
@@ -184,6 +184,12 @@ fn main_settings(context: &mut Context<'_>) -> MainSettings {
         context.inputs.host.name.clone(),
         "the host's name",
     );
+    // It goes into `Via` and `Forwarded` as it is.
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "-._:[]".contains(c);
+    if !server_name.chars().all(is_plain) {
+        let name = server_name.clone();
+        context.fail_value(&main.key("server_name"), Fault::ServerName { name });
+    }
     let instance = context.pick(
         &main.key("instance_id"),
         written.main.instance_id,

@@ -54,5 +54,5 @@ pub use merge::{
     Answer, GroupEvents, GroupSpec, MemberSpec, Merge, MergeOptions, Merged, Progress, Slot,
     SlotFailure, merge_one,
 };
-pub use plan::{Ask, Endpoint, Plan, PlanOptions, PlanWarning, Variant, plan};
+pub use plan::{Ask, Endpoint, Plan, PlanOptions, PlanWarning, Variant, label_asked_for, plan};
 pub use strategy::Strategy;

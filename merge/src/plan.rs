@@ -102,6 +102,15 @@ pub enum PlanWarning {
         /// The aggregation's name.
         operator: &'static str,
     },
+    /// A label that ringway adds to answers is asked for, and the servers do not have it.
+    #[error(
+        "label {label} is added to answers by ringway and unknown to the servers: to match or group by it \
+             finds nothing"
+    )]
+    InjectedLabel {
+        /// The label.
+        label: String,
+    },
     /// Vectors are matched with each other.
     #[error(
         "a binary expression between vectors does not match series of different replica groups"
@@ -205,6 +214,32 @@ impl Plan {
         self.warnings.extend(warning);
         self
     }
+}
+
+/// The first of `labels` that a query or selector matches, groups or rewrites by; `None` also for text that is
+/// not understood. For labels that only ringway knows.
+pub fn label_asked_for<'l>(text: &str, labels: &[&'l str]) -> Option<&'l str> {
+    if labels.is_empty() {
+        return None;
+    }
+    let tree = query::parse(text).ok()?;
+    let asks = |node: &Node, label: &str| match node {
+        Node::Selector(selector) => selector
+            .matchers
+            .iter()
+            .any(|matcher| matcher.label == label),
+        Node::Aggregate(aggregate) => {
+            matches!(&aggregate.grouping, Grouping::Include(by) if by.iter().any(|name| name == label))
+        }
+        Node::Call { arguments, .. } => arguments
+            .iter()
+            .any(|argument| matches!(argument, Node::Text(text) if text == label)),
+        _ => false,
+    };
+    labels
+        .iter()
+        .copied()
+        .find(|label| tree.find(&|node| asks(node, label)).is_some())
 }
 
 /// Plans a request. `query` is the PromQL text; the metadata paths have none. Never fails: what

@@ -67,11 +67,15 @@ pub(crate) fn route(
     }
 }
 
-/// Lower case, without port and brackets.
+/// Lower case, without port; an IPv6 address keeps its brackets.
 fn host_key(authority: &[u8]) -> String {
     let text = String::from_utf8_lossy(authority).to_ascii_lowercase();
-    if let Some(rest) = text.strip_prefix('[') {
-        return rest.split(']').next().unwrap_or_default().to_owned();
+    if text.starts_with('[') {
+        return text
+            .split_inclusive(']')
+            .next()
+            .unwrap_or_default()
+            .to_owned();
     }
     text.split(':').next().unwrap_or_default().to_owned()
 }
@@ -117,9 +121,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_host_is_compared_without_case_port_and_brackets() {
+    fn a_host_is_compared_without_case_and_port() {
         assert_eq!(host_key(b"Example.COM:8480"), "example.com");
-        assert_eq!(host_key(b"[::1]:8480"), "::1");
+        assert_eq!(host_key(b"[::1]:8480"), "[::1]");
         assert_eq!(host_key(b"a"), "a");
     }
 

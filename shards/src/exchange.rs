@@ -136,6 +136,14 @@ async fn run(task: &Task<'_>, client: &mut Client, upload: &mut Upload) -> Resul
     };
     let cells = task.view.active.cells(task.backend.id);
     cells.count_upstream(client.head.method(), status, client.state.elapsed());
+    match &result {
+        Ok(()) => task.shard.note_origin(task.backend, cells, None),
+        Err(failure) if failure.fault() == Fault::Upstream => {
+            task.shard
+                .note_origin(task.backend, cells, Some(&failure.to_string()));
+        }
+        Err(_) => {}
+    }
     result
 }
 
@@ -244,6 +252,7 @@ async fn attempt(
         writer: &mut conn.writer,
         reader: &mut peer.conn.reader,
         inbox: &mut peer.inbox,
+        answered: false,
         head: &mut peer.head,
         out: task.shard.buffers.take(),
         buffers: &task.shard.buffers,
@@ -296,6 +305,8 @@ struct Download<'a> {
     writer: &'a mut Writer,
     reader: &'a mut ringway_io::net::stream::Reader,
     inbox: &'a mut Inbox,
+    /// A byte of an answer has come, if only of an interim one.
+    answered: bool,
     head: &'a mut ringway_io::net::http1::ResponseHead,
     out: Vec<u8>,
     buffers: &'a Buffers,
@@ -361,9 +372,9 @@ impl Download<'_> {
                 }
             }
             match self.inbox.fill(self.reader, ANSWER_READ_BYTES).await {
-                Ok(1..) => {}
+                Ok(1..) => self.answered = true,
                 Ok(0) | Err(_) => {
-                    let before_any_byte = self.inbox.is_empty();
+                    let before_any_byte = !self.answered;
                     return Err(Failure::NoAnswer { before_any_byte });
                 }
             }
@@ -430,12 +441,13 @@ impl Download<'_> {
 
     async fn relay_body(mut self, chunked: bool) -> Result<End, Failure> {
         let mut decoder = BodyDecoder::new(self.head.framing(), TrailerLimits::default());
-        self.state.phase.set(Phase::Answer);
         loop {
+            // Fails before the head has left when the body's beginning, come along with it, is bad.
             self.decode_here(&mut decoder, chunked)?;
             if decoder.is_done() && chunked {
                 headers::last_chunk(&mut self.out, decoder.trailers(), |_| false);
             }
+            self.state.phase.set(Phase::Answer);
             if !self.out.is_empty() {
                 self.flush().await?;
             }

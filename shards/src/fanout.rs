@@ -115,6 +115,9 @@ pub(crate) async fn fetch(mut ask: Ask<'_>) -> Result<Fetched, MemberFailure> {
     };
     let status = result.as_ref().map_or(0, |fetched| fetched.status);
     cells.count_upstream(method, status, started.elapsed());
+    let failure = result.as_ref().err().map(ToString::to_string);
+    ask.shard
+        .note_origin(ask.backend, &cells, failure.as_deref());
     result
 }
 

@@ -53,6 +53,14 @@ pub enum Event {
     Committed(Generation),
     /// No request of this shard uses that plan any more.
     Released(Generation),
+    /// An origin began to fail this shard's exchanges, or ended to: said once per streak, and at most once a
+    /// second.
+    Origin {
+        /// The backend.
+        backend: Box<str>,
+        /// Why it failed; `None` when it answers again.
+        failure: Option<String>,
+    },
     /// Counters of this shard, all since start.
     Metrics(u64, Box<ShardMetrics>),
     /// The drain ended; how many connections were cut.

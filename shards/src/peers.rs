@@ -1,7 +1,7 @@
 //! This shard's connections to origins, idle and open, grouped by all that makes them differ.
 //!
-//! A [`PeerGroup`] belongs to one peer key of the plan (scheme, host, TLS settings) and lives as long as a
-//! plan names it. Only a connection whose exchange ended cleanly comes back; any other is closed.
+//! A [`PeerGroup`] belongs to one backend and its peer key (scheme, host, TLS settings) and lives as long as a
+//! plan has both. Only a connection whose exchange ended cleanly comes back; any other is closed.
 //!
 //! Promises: never more than the group's share of connections is open; a request beyond it waits, in order,
 //! until one is free or its own deadline passes. A connection that was closed, or on which bytes arrived that
@@ -95,16 +95,20 @@ pub(crate) enum AcquireError {
 }
 
 impl Peers {
-    /// The group of this origin, made or updated with its limits. `shards` is how many share them.
+    /// The group of the backend `name`, made or updated with its limits. `shards` is how many share them. Each
+    /// backend has its own, or one backend's slow origin would use up the connections of another; over a
+    /// reload it is kept where name and peer key stay.
     pub(crate) fn group(
         &self,
+        name: &str,
         origin: &Origin,
         shards: u32,
         tools: (&Buffers, &Watchdog),
         cells: &Rc<BackendCells>,
     ) -> Rc<PeerGroup> {
         let mut groups = self.groups.borrow_mut();
-        let group = groups.entry(origin.peer_key.clone()).or_insert_with(|| {
+        let key = format!("{name}\n{}", origin.peer_key).into_boxed_str();
+        let group = groups.entry(key).or_insert_with(|| {
             Rc::new(PeerGroup {
                 idle: RefCell::default(),
                 waiting: RefCell::default(),

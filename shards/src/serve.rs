@@ -164,6 +164,7 @@ async fn requests(shard: &Rc<Shard>, door: &Rc<Door>, client: &mut Client, mut f
             Ok(false) => return,
             Err(failure) => {
                 shard.cells.bad_requests.bump();
+                door.cells.failed.bump();
                 say(client, &failure, Frame::refusal()).await;
                 return;
             }
@@ -279,6 +280,9 @@ async fn answer(
     let strip = routed.strip;
     match dispatch::resolve(view, routed.backend, &[]) {
         Ok(Terminal::Origin(backend)) => {
+            if backend.id == routed.backend {
+                view.active.cells(backend.id).selected.bump();
+            }
             let task = exchange::Task {
                 shard,
                 view,
@@ -389,7 +393,8 @@ async fn interrupted(shard: &Shard, door: &Door, client: &mut Client, why: Tripp
             client.conn.reset_on_close();
             return Next::Close;
         }
-        Phase::Head | Phase::Request => {}
+        Phase::Head => door.cells.failed.bump(),
+        Phase::Request => {}
     }
     if matches!(failure, Failure::ClientGone) {
         shard.cells.client_cancels.bump();

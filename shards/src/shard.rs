@@ -20,7 +20,7 @@ use crate::limits::DEADLINE_TICK;
 use crate::link::{Command, Event, ShardEnd, ShardId};
 use crate::metrics::{BackendCells, Cells, Count};
 use crate::peers::{PeerGroup, Peers, REAP_EVERY};
-use crate::plan::{BackendId, BackendKind, ListenerId, Plan};
+use crate::plan::{Backend, BackendId, BackendKind, ListenerId, Plan};
 use crate::snapshot::PoolTable;
 
 /// Everything one shard owns.
@@ -91,6 +91,28 @@ impl Shard {
         self.view.borrow().clone()
     }
 
+    /// Tells the control core when an origin begins to fail or to answer again; it logs the change.
+    pub(crate) fn note_origin(
+        &self,
+        backend: &Backend,
+        cells: &BackendCells,
+        failure: Option<&str>,
+    ) {
+        /// Least time between two reports of one origin: one that flaps must not fill the log.
+        const SAY_EVERY_MS: u64 = 1000;
+        if cells.failing.get() == failure.is_some() {
+            return;
+        }
+        let now_ms = self.dog.now_ms();
+        if cells.said_ms.get() != 0 && now_ms < cells.said_ms.get() + SAY_EVERY_MS {
+            return;
+        }
+        cells.failing.set(failure.is_some());
+        cells.said_ms.set(now_ms.max(1));
+        let (backend, failure) = (backend.name.clone(), failure.map(str::to_owned));
+        self.report(Event::Origin { backend, failure });
+    }
+
     fn report(&self, event: Event) {
         if self.events.send((self.id, event)).is_err() {
             self.cells.events_dropped.bump();
@@ -139,7 +161,10 @@ impl Shard {
                 .map(|(backend, cells)| match &backend.kind {
                     BackendKind::Origin(origin) => {
                         let tools = (&self.buffers, &self.dog);
-                        Some(self.peers.group(origin, self.shards, tools, cells))
+                        Some(
+                            self.peers
+                                .group(&backend.name, origin, self.shards, tools, cells),
+                        )
                     }
                     BackendKind::Alb(_) => None,
                 });
@@ -281,8 +306,9 @@ pub(crate) async fn run(end: ShardEnd, shards: u32) {
                 shard.report(Event::Metrics(token, Box::new(shard.cells.copy())));
             }
             Command::Drain(limit) => {
-                shard.drain(limit).await;
-                return;
+                // Beside the loop: a scrape is answered to the end, which is when the control core hangs up.
+                let draining = shard.clone();
+                task::spawn(async move { draining.drain(limit).await });
             }
         }
     }

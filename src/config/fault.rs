@@ -17,6 +17,10 @@ pub enum Fault {
     FileTooLarge { bytes_max: u64 },
     #[error("the file is not UTF-8 text")]
     NotUtf8,
+    #[error(
+        "{name:?} cannot be a server name: write a host name, such as proxy-1.example.com, optionally with a port"
+    )]
+    ServerName { name: String },
     #[error("a configuration file is a mapping of sections such as `backends:`, not {found}")]
     RootNotMapping { found: &'static str },
     #[error("only one YAML document per file; put the second in its own file under conf.d")]

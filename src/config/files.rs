@@ -112,7 +112,8 @@ impl Files {
 
 fn read_bounded(file: &FilePath) -> Result<Vec<u8>, Fault> {
     let mut bytes = Vec::new();
-    std::fs::File::open(file)
+    regular(file)
+        .and_then(|()| std::fs::File::open(file))
         .and_then(|open| open.take(PEM_BYTES_MAX + 1).read_to_end(&mut bytes))
         .map_err(|error| Fault::ReadFile {
             file: file.to_owned(),
@@ -124,6 +125,17 @@ fn read_bounded(file: &FilePath) -> Result<Vec<u8>, Fault> {
         });
     }
     Ok(bytes)
+}
+
+/// Refuses what is no regular file: to open a pipe, for one, waits for its other end, maybe for ever.
+///
+/// # Errors
+/// When it is not there, or not a regular file.
+pub(super) fn regular(file: &FilePath) -> std::io::Result<()> {
+    match std::fs::metadata(file)?.is_file() {
+        true => Ok(()),
+        false => Err(std::io::Error::other("not a regular file")),
+    }
 }
 
 /// Whether everybody may read it.

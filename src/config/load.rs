@@ -289,7 +289,8 @@ impl Sources {
             return None;
         }
         let mut bytes = Vec::new();
-        let read = std::fs::File::open(path)
+        let read = super::files::regular(path)
+            .and_then(|()| std::fs::File::open(path))
             .and_then(|file| file.take(FILE_BYTES_MAX + 1).read_to_end(&mut bytes));
         if let Err(error) = read {
             let fault = Fault::ReadFile {

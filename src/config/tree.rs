@@ -111,6 +111,9 @@ impl Node {
             (Value::Map(mine), Value::Map(theirs)) => {
                 for entry in theirs {
                     match mine.iter_mut().find(|own| own.key == entry.key) {
+                        Some(_) if entry.node.is_null() => {
+                            mine.retain(|own| own.key != entry.key);
+                        }
                         Some(own) => {
                             own.node.overlay(entry.node);
                             own.mark = entry.mark;

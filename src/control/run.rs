@@ -270,6 +270,14 @@ impl Core {
             ShardEvent::Released(generation) => {
                 tracing::debug!(shard = id.0, generation = generation.0, "plan released");
             }
+            ShardEvent::Origin { backend, failure } => match failure {
+                Some(error) => {
+                    tracing::warn!(backend = %backend, shard = id.0, error = %error, "origin fails requests");
+                }
+                None => {
+                    tracing::info!(backend = %backend, shard = id.0, "origin answers requests again")
+                }
+            },
             ShardEvent::Metrics(token, metrics) => {
                 if let Some(scrape) = self.scrapes.get_mut(&token) {
                     scrape.answers.push((id, metrics));

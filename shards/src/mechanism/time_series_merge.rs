@@ -132,27 +132,38 @@ async fn one_group(task: &Task<'_>, alb: &Alb, client: &mut Client) -> Result<()
         request: &request,
         by_form: false,
     };
-    let outcome = gather::first(&asking, alb).await?;
+    let outcome = Box::pin(gather::first(&asking, alb)).await?;
     client.watch.watch_peer(false);
     send(task, client, outcome, &pace).await
 }
 
-/// Sends the request as it came to the first live member.
+/// Sends the request as it came to the first live member; to the next one while a member cannot be reached and
+/// the request has no body that would have to be read again.
 async fn first_live(task: &Task<'_>, alb: &Alb, client: &mut Client) -> Result<(), Failure> {
-    let Some(member) = task.view.table.pool(alb.pool).live.first() else {
+    let live = &task.view.table.pool(alb.pool).live;
+    if live.is_empty() {
         let unread = !Upload::begin(task.listener, client)?.is_done();
         client.state.keep.set(client.state.keep.get() && !unread);
         return Err(Failure::NoLiveMember {
             alb: task.backend.name.clone(),
         });
-    };
-    task.view.active.cells(member.backend.id).selected.bump();
-    match dispatch::resolve(task.view, member.backend.id, &[])? {
-        Terminal::Origin(backend) => {
-            exchange::route(&Task { backend, ..*task }, client, member.backend.id).await
-        }
-        Terminal::Merge(backend) => Box::pin(run(&Task { backend, ..*task }, client)).await,
     }
+    let may_go_on = client.head.framing() == BodyFraming::None;
+    let mut result = Err(Failure::Internal);
+    for member in live {
+        task.view.active.cells(member.backend.id).selected.bump();
+        result = match dispatch::resolve(task.view, member.backend.id, &[])? {
+            Terminal::Origin(backend) => {
+                exchange::route(&Task { backend, ..*task }, client, member.backend.id).await
+            }
+            Terminal::Merge(backend) => Box::pin(run(&Task { backend, ..*task }, client)).await,
+        };
+        match &result {
+            Err(failure) if may_go_on && failure.spares_request() => {}
+            _ => break,
+        }
+    }
+    result
 }
 
 /// Reads the whole request body, within the listener's bound.

@@ -83,6 +83,9 @@ pub(crate) struct BackendCells {
     pub(crate) reused: Cell<u64>,
     pub(crate) retries: Cell<u64>,
     pub(crate) failovers: Cell<u64>,
+    /// The last exchange failed, and when that was said, on the watchdog's clock.
+    pub(crate) failing: Cell<bool>,
+    pub(crate) said_ms: Cell<u64>,
     pub(crate) idle: Cell<u64>,
     pub(crate) open: Cell<u64>,
 }
@@ -199,6 +202,8 @@ impl BackendCells {
             reused: Cell::default(),
             retries: Cell::default(),
             failovers: Cell::default(),
+            failing: Cell::default(),
+            said_ms: Cell::default(),
             idle: Cell::default(),
             open: Cell::default(),
         }

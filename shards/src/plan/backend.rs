@@ -92,7 +92,7 @@ pub struct Origin {
     /// TLS settings, when `scheme` is [`Scheme::Https`].
     pub tls: Option<ClientTls>,
     /// All that makes connections differ besides the address, as one text: scheme, host, TLS settings. Peers
-    /// are shared among backends, and kept over a reload, only where it is equal.
+    /// are kept over a reload only where it is equal.
     pub peer_key: Box<str>,
     /// Whole exchange, body included, and wait for the response head.
     pub timeout: Duration,

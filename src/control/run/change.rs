@@ -177,6 +177,10 @@ impl Core {
             Ok(reserved) => reserved,
             Err(refusal) => return Err(Box::new((trigger, refusal))),
         };
+        let taken = self.taken_elsewhere(&plan);
+        if !taken.is_empty() {
+            return Err(Box::new((trigger, Refusal::NotPrepared(taken))));
+        }
         let plan = Arc::new(plan);
         let hosts = hosts_of(&plan, &settings.health_checks);
         let known = self.book.borrow().clone();
@@ -335,6 +339,29 @@ impl Core {
         });
     }
 
+    /// Addresses that another process listens on. The shards' own sockets share an address, and the kernel would
+    /// let them share it with a second ringway too, which would get half of the traffic unseen.
+    fn taken_elsewhere(&self, plan: &Plan) -> Vec<String> {
+        let mut taken = Vec::new();
+        for listener in &plan.listeners {
+            let known = self.state.plan().map(|plan| plan.listeners.as_slice());
+            let ours = known
+                .unwrap_or_default()
+                .iter()
+                .any(|own| own.address == listener.address);
+            if ours {
+                continue;
+            }
+            if let Err(error) = bind_alone(listener.address) {
+                taken.push(format!(
+                    "listener {}: cannot listen on {}: {error}",
+                    listener.name, listener.address
+                ));
+            }
+        }
+        taken
+    }
+
     /// Gives listeners with port 0 one port for all shards: each shard binds its own socket, and the kernel
     /// would give each another port. A listener keeps its port over reloads.
     fn choose_ports(&self, plan: &mut Plan) -> Result<Vec<Socket>, Refusal> {
@@ -370,6 +397,15 @@ fn reserve(address: SocketAddr) -> std::io::Result<Socket> {
     socket.set_reuse_port(true)?;
     socket.bind(&address.into())?;
     Ok(socket)
+}
+
+/// Binds as the only owner of an address, and lets go.
+fn bind_alone(address: SocketAddr) -> std::io::Result<()> {
+    let socket = Socket::new(Domain::for_address(address), Type::STREAM, None)?;
+    socket.set_reuse_address(true)?;
+    socket.bind(&address.into())?;
+    // A bind alone succeeds beside a listening socket that may be shared; to listen does not.
+    socket.listen(1)
 }
 
 /// A listener may have a plain and a TLS side of one name.

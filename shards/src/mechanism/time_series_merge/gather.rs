@@ -7,7 +7,7 @@ use std::sync::Arc;
 use ringway_io::net::http1::{BodyFraming, Method, RequestHead};
 use ringway_merge::{
     Answer, Arena, Endpoint, GroupSpec, MemberFailure, MemberSpec, Merge, MergeOptions, Merged,
-    Plan, PlanOptions, Progress, Slot, limits, plan,
+    Plan, PlanOptions, PlanWarning, Progress, Slot, label_asked_for, limits, plan,
 };
 
 use super::request::ApiRequest;
@@ -86,11 +86,12 @@ pub(super) async fn gather(asking: &Asking<'_>, alb: &Arc<Backend>) -> Result<Ou
             alb: alb.name.clone(),
         });
     }
-    let plan = plan(
+    let mut plan = plan(
         &asking.request.endpoint,
         asking.request.get("query"),
         &PlanOptions::default(),
     );
+    warn_of_injected(&mut plan, asking.request, pool);
     let lineup = line_up(
         view.active.plan.pools[settings.pool.0 as usize]
             .members
@@ -110,22 +111,26 @@ pub(super) async fn gather(asking: &Asking<'_>, alb: &Arc<Backend>) -> Result<Ou
     Ok(outcome(merged, fetched))
 }
 
-/// Asks the first live member alone, and adds a warning that its answer is one group's.
+/// Asks the first live member that answers, and adds a warning that its answer is one group's.
 pub(super) async fn first(asking: &Asking<'_>, settings: &Alb) -> Result<Outcome, Failure> {
     let pool = asking.task.view.table.pool(settings.pool);
-    let Some(member) = pool.live.first() else {
-        return Err(Failure::NoLiveMember {
-            alb: asking.task.backend.name.clone(),
-        });
-    };
-    let budget = Budget::new(settings.fanout_bytes_max);
-    let fetched = ask_member(asking, settings, member, None, budget).await;
-    let fetched = fetched.map_err(|failure| match failure {
-        MemberFailure::TimedOut => Failure::UpstreamTimeout,
-        _ => Failure::NoAnswer {
-            before_any_byte: false,
-        },
-    })?;
+    let mut answered = Err(Failure::NoLiveMember {
+        alb: asking.task.backend.name.clone(),
+    });
+    for member in &pool.live {
+        let budget = Budget::new(settings.fanout_bytes_max);
+        answered = match ask_member(asking, settings, member, None, budget).await {
+            Ok(fetched) => Ok((member, fetched)),
+            Err(MemberFailure::TimedOut) => Err(Failure::UpstreamTimeout),
+            Err(_) => Err(Failure::NoAnswer {
+                before_any_byte: false,
+            }),
+        };
+        if answered.is_ok() {
+            break;
+        }
+    }
+    let (member, fetched) = answered?;
     let group = &pool.groups[member.group as usize].name;
     Ok(Outcome {
         status: fetched.status,
@@ -161,6 +166,18 @@ fn with_warning(mut body: Vec<u8>, group: &str) -> Vec<Vec<u8>> {
     // The warning brings the brace along.
     body[open] = b' ';
     vec![warning.into_bytes(), body]
+}
+
+/// A label of `prometheus.labels` is not known to the servers, so that asking for it finds nothing.
+fn warn_of_injected(plan: &mut Plan, request: &ApiRequest, pool: &Pool) {
+    let injected = pool.live.iter().flat_map(injected_labels);
+    let names: Vec<&str> = injected.map(|(name, _)| name.as_str()).collect();
+    let mut texts = request.all("query").chain(request.all("match[]"));
+    if let Some(label) = texts.find_map(|text| label_asked_for(text, &names)) {
+        plan.warnings.push(PlanWarning::InjectedLabel {
+            label: label.to_owned(),
+        });
+    }
 }
 
 type Come = (Slot, Result<Fetched, MemberFailure>);

@@ -98,6 +98,15 @@ impl ApiRequest {
             .filter(|value| !value.is_empty())
     }
 
+    /// All values of the parameters of this name.
+    pub(super) fn all<'r>(&'r self, name: &'r str) -> impl Iterator<Item = &'r str> {
+        let of_name = self
+            .parameters
+            .iter()
+            .filter(move |(other, _)| other == name);
+        of_name.map(|(_, value)| value.as_str())
+    }
+
     /// Gives an instant query the time it is asked at, so that all members mean the same moment (decisions,
     /// 17).
     pub(super) fn stamp(&mut self, now: Duration) {

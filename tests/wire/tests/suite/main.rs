@@ -15,6 +15,7 @@ mod framing_reuse;
 mod framing_upgrade;
 mod nginx_pool;
 mod oracle;
+mod regression;
 mod round_robin;
 mod support;
 mod time_series_merge;
