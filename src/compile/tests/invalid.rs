@@ -3,437 +3,412 @@
 use super::*;
 
 /// One bad configuration and all that is said of it.
-fn table() -> Vec<(&'static str, Vec<&'static str>)> {
-    let mut rows = yaml();
-    rows.extend(keys());
-    rows.extend(backends());
-    rows.extend(albs());
-    rows.extend(listeners());
-    rows.extend(rest());
-    rows
-}
+type Row = (&'static str, &'static [&'static str]);
 
 #[test]
 fn bad_configurations_are_refused_with_their_places() {
-    assert_rows(table().into_iter().map(|(text, expected)| {
+    let table = [YAML, KEYS, BACKENDS, ALBS, LISTENERS, REST].concat();
+    assert_rows(table.into_iter().map(|(text, expected)| {
         let found = problems(text);
-        (text.to_owned(), found, expected)
+        (text.to_owned(), found, expected.to_vec())
     }));
 }
 
-fn yaml() -> Vec<(&'static str, Vec<&'static str>)> {
-    vec![
-        (
-            "- a\n",
-            vec![
-                "a.yaml:1:1: a configuration file is a mapping of sections such as `backends:`, not a list",
-            ],
-        ),
-        (
-            "main: {}\n---\nmain: {}\n",
-            vec![
-                "a.yaml:2:1: only one YAML document per file; put the second in its own file under conf.d",
-            ],
-        ),
-        (
-            "main:\n  server_name: a\n  server_name: b\n",
-            vec!["a.yaml:3:3: key `server_name` is written twice in this mapping"],
-        ),
-        (
-            "? [a]\n: b\n",
-            vec!["a.yaml:1:3: a key must be a single value"],
-        ),
-        (
-            "main: &m {x: *m}\n",
-            vec!["a.yaml:1:14: an alias must not refer to the value it stands in"],
-        ),
-        (
-            "main: !thing {}\n",
-            vec!["a.yaml:1:7: tag !thing is not supported; remove it"],
-        ),
-        (
-            "main:\n  <<: 5\n",
-            vec!["a.yaml:2:3: `<<` takes a mapping or a list of mappings"],
-        ),
-        (
-            "main: {server_name: }\nmain: {}\n",
-            vec!["a.yaml:2:1: key `main` is written twice in this mapping"],
-        ),
-    ]
-}
-
-#[expect(clippy::too_many_lines, reason = "a table, one row per rule")]
-fn keys() -> Vec<(&'static str, Vec<&'static str>)> {
-    vec![
-        (
-            "bakends: {}\n",
-            vec!["a.yaml:1:1: bakends: unknown key; did you mean \"backends\"?"],
-        ),
-        (
-            "backends:\n  a:\n    provider: rp\n    origin_url: http://a\n    timeuot: 1s\n",
-            vec!["a.yaml:5:5: backends.a.timeuot: unknown key; did you mean \"timeout\"?"],
-        ),
-        (
-            "backends: {a: {provider: rp, origin_url: 'http://a', labels: {x: y}}}\n",
-            vec![
-                "a.yaml:1:54: backends.a.labels: unknown key; it belongs at backends.<name>.prometheus.labels",
-            ],
-        ),
-        (
-            "backends: {a: {provider: alb, alb: {authenticator_name: x, pool: []}}}\n",
-            vec![
-                "a.yaml:1:37: backends.a.alb.authenticator_name: unknown key; it belongs at backends.<name>.authenticator_name",
-            ],
-        ),
-        (
-            "backends: {a: {provider: rp, origin_url: 'http://a', zzz: 1}}\n",
-            vec!["a.yaml:1:54: backends.a.zzz: unknown key"],
-        ),
-        (
-            "caches: {default: {provider: memory}}\n",
-            vec!["a.yaml:1:1: caches: not built yet: caching; remove this key"],
-        ),
-        (
-            "negative-caches: {default: {'404': 500}}\n",
-            vec!["a.yaml:1:1: negative-caches: not built yet: caching; remove this key"],
-        ),
-        (
-            "kind: Pool\nversion: v1\n",
-            vec![
-                "a.yaml:1:1: kind: not built yet: resource documents of the forward proxy; remove this key",
-                "a.yaml:2:1: version: not built yet: resource documents of the forward proxy; remove this key",
-            ],
-        ),
-        (
-            "backends: {a: {provider: rp, origin_url: 'http://a', paths: [], request_headers: {A: b}}}\n",
-            vec![
-                "a.yaml:1:54: backends.a.paths: not built yet: path settings and header changes; remove this key",
-                "a.yaml:1:65: backends.a.request_headers: not built yet: path settings and header changes; remove this key",
-            ],
-        ),
-        (
-            "main: []\n",
-            vec!["a.yaml:1:7: main: expected a mapping, found a list"],
-        ),
-        (
-            "main: {instance_id: x, server_name: [a]}\n",
-            vec![
-                "a.yaml:1:21: main.instance_id: expected a whole number from 0 to 65535, found \"x\"",
-                "a.yaml:1:37: main.server_name: expected a text, found a list",
-            ],
-        ),
-        (
-            "logging: {log_level: loud}\n",
-            vec![
-                "a.yaml:1:22: logging.log_level: expected one of error, warn, fatal, info, debug, found \"loud\"",
-            ],
-        ),
-        (
-            "backends: {a: {provider: rp, origin_url: 'http://a', timeout: 5}}\n",
-            vec![
-                "a.yaml:1:63: backends.a.timeout: expected a duration such as 500ms, 10s, 1h30m or 2d, at least 1ms, found \"5\"",
-            ],
-        ),
-        (
-            "backends: {a: {provider: rp, origin_url: 'http://a', timeout: -5s}}\n",
-            vec![
-                "a.yaml:1:63: backends.a.timeout: expected a duration such as 500ms, 10s, 1h30m or 2d, at least 1ms, found \"-5s\"",
-            ],
-        ),
-        (
-            "backends: {a: {provider: rp, origin_url: 'http://a', is_default: maybe, hosts: x, max_idle_conns: -1}}\n",
-            vec![
-                "a.yaml:1:66: backends.a.is_default: expected true or false, found \"maybe\"",
-                "a.yaml:1:80: backends.a.hosts: expected a list, found a single value",
-                "a.yaml:1:99: backends.a.max_idle_conns: expected a whole number from 1 to 1000000, found \"-1\"",
-            ],
-        ),
-        (
-            "backends: {a: {provider: rp, origin_url: 'http://a', alb: {}, prometheus: {}}}\n",
-            vec![
-                "a.yaml:1:54: backends.a.alb: not a key of provider reverseproxy; it is for provider alb",
-                "a.yaml:1:63: backends.a.prometheus: not a key of provider reverseproxy; it is for provider prometheus",
-            ],
-        ),
-        (
-            "backends: {a: {provider: alb, origin_url: 'http://a', healthcheck: {}, tls: {client_key_path: x}, alb: {pool: []}}}\n",
-            vec![
-                "a.yaml:1:31: backends.a.origin_url: not a key of provider alb; it is for providers with an origin",
-                "a.yaml:1:55: backends.a.healthcheck: not a key of provider alb; it is for providers with an origin",
-                "a.yaml:1:78: backends.a.tls.client_key_path: not a key of provider alb; it is for providers with an origin",
-            ],
-        ),
-        (
-            "backends: {a: {provider: rp, origin_url: 'http://a', healthcheck: {timeout: 31s, verb: FETCH, expected_codes: [200, 99]}}}\n",
-            vec![
-                "a.yaml:1:77: backends.a.healthcheck.timeout: expected a duration such as 500ms, 10s, 1h30m or 2d, from 100ms to 30s, found \"31s\"",
-                "a.yaml:1:88: backends.a.healthcheck.verb: expected one of GET, HEAD, POST, PUT, DELETE, OPTIONS, PATCH, TRACE, found \"FETCH\"",
-                "a.yaml:1:117: backends.a.healthcheck.expected_codes[1]: expected a list of status codes such as 200 or 200-299, found \"99\"",
-            ],
-        ),
-        (
-            "backends: {a: {provider: rp, origin_url: 'http://a', healthcheck: {headers: {'a b': x, C: \"d\\u0001\"}}}}\n",
-            vec![
-                "a.yaml:1:78: backends.a.healthcheck.headers.\"a b\": header \"a b\" is not valid",
-                "a.yaml:1:91: backends.a.healthcheck.headers.C: the value of header C has characters that no header may have",
-            ],
-        ),
-        (
-            "shards: {count: 0, driver: fast, cpus: 3-1}\n",
-            vec![
-                "a.yaml:1:17: shards.count: expected auto or a whole number from 1 to 1024, found \"0\"",
-                "a.yaml:1:28: shards.driver: expected one of auto, io_uring, epoll, found \"fast\"",
-                "a.yaml:1:40: shards.cpus: expected a processor list such as 2-5,8, found \"3-1\"",
-            ],
-        ),
-    ]
-}
-
-#[expect(clippy::too_many_lines, reason = "a table, one row per rule")]
-fn backends() -> Vec<(&'static str, Vec<&'static str>)> {
-    vec![
-        (
-            "",
-            vec![
-                "a.yaml:1:1: backends: no backend is configured: add a `backends` section (docs/configuration.md shows one), pass -origin-url with -provider, or try `ringway demo`",
-            ],
-        ),
-        (
-            "backends: {default: {max_capture_bytes: 5}}\n",
-            vec![
-                "a.yaml:1:1: backends: no backend is configured: add a `backends` section (docs/configuration.md shows one), pass -origin-url with -provider, or try `ringway demo`",
-            ],
-        ),
-        (
-            "backends:\n  a:\n",
-            vec!["a.yaml:2:3: backends.a.provider: provider is required"],
-        ),
-        (
-            "backends: {default: {timeout: 5s}}\n",
-            vec![
-                "a.yaml:1:12: backends.default: without a provider the entry `default` may only set max_capture_bytes and max_fanout_capture_bytes",
-            ],
-        ),
-        (
-            "backends: {default: {origin_url: 'http://a'}}\n",
-            vec!["a.yaml:1:12: backends.default.provider: provider is required"],
-        ),
-        (
-            "backends: {a: {provider: promethus}}\n",
-            vec![
-                "a.yaml:1:26: backends.a.provider: provider \"promethus\" is unknown; did you mean \"prometheus\"?; known are prometheus, reverseproxy and alb",
-            ],
-        ),
-        (
-            "backends: {a: {provider: rpc}, b: {provider: rule}, c: {provider: inflxudb}}\n",
-            vec![
-                "a.yaml:1:26: backends.a.provider: not built yet: provider reverseproxycache; known are prometheus, reverseproxy and alb",
-                "a.yaml:1:46: backends.b.provider: not built yet: provider rule; known are prometheus, reverseproxy and alb",
-                "a.yaml:1:67: backends.c.provider: provider \"inflxudb\" is unknown; did you mean \"influxdb\"?; known are prometheus, reverseproxy and alb",
-            ],
-        ),
-        (
-            "backends: {frontend: {provider: rp}, '': {provider: rp}}\n",
-            vec![
-                "a.yaml:1:12: backends.frontend: the name `frontend` is reserved",
-                "a.yaml:1:38: backends.\"\": a name must not be empty",
-            ],
-        ),
-        (
-            "backends: {a: {provider: rp}, b: {provider: rp, origin_url: ''}}\n",
-            vec![
-                "a.yaml:1:12: backends.a.origin_url: origin_url is required",
-                "a.yaml:1:49: backends.b.origin_url: origin_url is required",
-            ],
-        ),
-        (
-            "backends: {a: {provider: rp, origin_url: 'a:80'}, b: {provider: rp, origin_url: 'http://u:p@a'}}\n",
-            vec![
-                "a.yaml:1:42: backends.a.origin_url: it has no scheme; write it as http://host:port/prefix or https://…",
-                "a.yaml:1:81: backends.b.origin_url: it must not hold credentials; write it as http://host:port/prefix or https://…",
-            ],
-        ),
-        (
-            "backends: {a: {provider: rp, origin_url: [x]}}\n",
-            vec!["a.yaml:1:42: backends.a.origin_url: expected a text, found a list"],
-        ),
-        (
-            "backends: {a: {provider: rp, origin_url: 'http://a', replica_group: g}}\n",
-            vec![
-                "a.yaml:1:54: backends.a.replica_group: replica_group is for backends of provider prometheus and for ALBs in a time series merge",
-            ],
-        ),
-        (
-            "backends: {a: {provider: prometheus, origin_url: 'http://a', prometheus: {labels: {'a-b': x, __name__: y}}}}\n",
-            vec![
-                "a.yaml:1:84: backends.a.prometheus.labels.a-b: \"a-b\" is not a label name",
-                "a.yaml:1:94: backends.a.prometheus.labels.__name__: \"__name__\" is not a label name",
-            ],
-        ),
-        (
-            "backends: {a: {provider: rp, origin_url: 'http://a', hosts: [x.y, 'x:80', 'http://x', '*.y']}}\n",
-            vec![
-                "a.yaml:1:67: backends.a.hosts[1]: \"x:80\" is not a host name: leave the port out: hosts are matched without it",
-                "a.yaml:1:75: backends.a.hosts[2]: \"http://x\" is not a host name: \"//x\" is not a port",
-                "a.yaml:1:87: backends.a.hosts[3]: \"*.y\" is not a host name: \"*\" is not a part of a host name",
-            ],
-        ),
-        (
-            "backends: {a: {provider: rp, origin_url: 'http://a', hosts: [x.y]}, b: {provider: rp, origin_url: 'http://a', hosts: [X.Y]}}\n",
-            vec![
-                "a.yaml:1:119: backends.b.hosts[0]: \"X.Y\" is already a host of backend a on listener default",
-            ],
-        ),
-        (
-            "backends: {a: {provider: rp, origin_url: 'http://a', is_default: true}, b: {provider: rp, origin_url: 'http://a', is_default: true}}\n",
-            vec![
-                "a.yaml:1:115: backends.b.is_default: a is already the default backend of listener default",
-            ],
-        ),
-        (
-            "backends: {a: {provider: rp, origin_url: 'http://a', listener_name: edg}, b: {provider: rp, origin_url: 'http://a', listener_name: mgmt}}\nlisteners: {edge: {port: 1}}\n",
-            vec![
-                "a.yaml:1:69: backends.a.listener_name: unknown listener \"edg\"; did you mean \"edge\"?",
-                "a.yaml:1:132: backends.b.listener_name: listener mgmt is for administration; choose another",
-            ],
-        ),
-        (
-            "backends: {t: {provider: alb, is_template: true, is_default: true, alb: {}}}\n",
-            vec![
-                "a.yaml:1:31: backends.t.is_template: provider alb cannot be a template",
-                "a.yaml:1:50: backends.t.is_default: a template is never the default backend",
-            ],
-        ),
-        (
-            "backends: {a: {provider: rp, origin_url: 'https://a', tls: {client_cert_path: c.pem, private_key_path: k.pem}}}\n",
-            vec![
-                "a.yaml:1:61: backends.a.tls.client_cert_path: client_key_path is needed as well: a certificate and its key go together",
-                "a.yaml:1:86: backends.a.tls.private_key_path: full_chain_cert_path is needed as well: a certificate and its key go together",
-            ],
-        ),
-    ]
-}
-
-fn albs() -> Vec<(&'static str, Vec<&'static str>)> {
-    vec![
-        (
-            "backends: {a: {provider: alb}}\n",
-            vec!["a.yaml:1:12: backends.a.alb: a backend of provider alb needs an `alb` block"],
-        ),
-        (
-            "backends: {a: {provider: alb, alb: {mechanism: fgr, pool: []}, b: {}}}\n",
-            vec![
-                "a.yaml:1:48: backends.a.alb.mechanism: not built yet: mechanism fgr; known are rr and tsm",
-                "a.yaml:1:64: backends.a.b: unknown key",
-            ],
-        ),
-        (
-            "backends: {a: {provider: alb, alb: {mechanism: rrr}}}\n",
-            vec![
-                "a.yaml:1:48: backends.a.alb.mechanism: mechanism \"rrr\" is unknown; did you mean \"rr\"?; known are rr and tsm",
-            ],
-        ),
-        (
-            "backends: {a: {provider: alb, alb: {pool: [a]}}}\n",
-            vec!["a.yaml:1:44: backends.a.alb.pool[0]: an ALB cannot be a member of its own pool"],
-        ),
-        (
-            "backends:\n  node01: {provider: rp, origin_url: 'http://a'}\n  w: {provider: alb, alb: {pool: [node1, {name: nobody}, {weight: 2}, [x], {name: node01, weight: -1}]}}\n",
-            vec![
-                "a.yaml:3:35: backends.w.alb.pool[0]: \"node1\" is not a configured backend; did you mean \"node01\"?",
-                "a.yaml:3:49: backends.w.alb.pool[1].name: \"nobody\" is not a configured backend",
-                "a.yaml:3:58: backends.w.alb.pool[2]: name is required",
-                "a.yaml:3:71: backends.w.alb.pool[3]: expected a backend name, or a mapping with name and weight, found a list",
-                "a.yaml:3:99: backends.w.alb.pool[4].weight: expected a whole number from 0 to 1000000, found \"-1\"",
-            ],
-        ),
-        (
-            "backends:\n  x: {provider: alb, alb: {pool: [y]}}\n  y: {provider: alb, alb: {pool: [z]}}\n  z: {provider: alb, alb: {pool: [x]}}\n",
-            vec![
-                "a.yaml:2:35: backends.x.alb.pool[0]: these ALBs lead back to themselves: x > y > z > x",
-            ],
-        ),
-        (
-            "backends:\n  default: {max_capture_bytes: 1}\n  t: {provider: rp, is_template: true}\n  w: {provider: alb, alb: {pool: [default, t]}}\n",
-            vec![
-                "a.yaml:4:35: backends.w.alb.pool[0]: \"default\" is only the entry of common settings: it has no provider",
-                "a.yaml:4:44: backends.w.alb.pool[1]: \"t\" is a template; only discovery makes members of it",
-            ],
-        ),
-        (
-            "backends:\n  o: {provider: rp, origin_url: 'http://a'}\n  n: {provider: alb, alb: {pool: [o]}}\n  w: {provider: alb, alb: {mechanism: tsm, pool: [n]}}\n",
-            vec![
-                "a.yaml:4:51: backends.w.alb.pool[0]: a time series merge needs members of provider prometheus; o is of provider reverseproxy (by way of w > n > o)",
-            ],
-        ),
-        (
-            "backends:\n  p: {provider: prometheus, origin_url: 'http://a'}\n  w: {provider: alb, replica_group: g, alb: {pool: [p], tsm: {}, output_format: prometheus}}\n",
-            vec![
-                "a.yaml:3:22: backends.w.replica_group: replica_group has no meaning here: this ALB is not a member of a time series merge",
-                "a.yaml:3:57: backends.w.alb.tsm: not a key of mechanism rr; it is for mechanism tsm",
-                "a.yaml:3:66: backends.w.alb.output_format: not a key of mechanism rr; it is for mechanism tsm",
-            ],
-        ),
-        (
-            "backends:\n  p: {provider: prometheus, origin_url: 'http://a'}\n  w: {provider: alb, alb: {mechanism: tsm, pool: [p], output_format: influxdb, healthy_floor: 2, tsm: {strict: true}}}\n",
-            vec![
-                "a.yaml:3:70: backends.w.alb.output_format: \"influxdb\" cannot be merged; write prometheus or remove the key",
-                "a.yaml:3:95: backends.w.alb.healthy_floor: expected a whole number from -1 to 1, found \"2\"",
-                "a.yaml:3:104: backends.w.alb.tsm.strict: not built yet: refusing inexact plans; remove this key",
-            ],
-        ),
-    ]
-}
-
-fn listeners() -> Vec<(&'static str, Vec<&'static str>)> {
-    vec![
-        (
-            "listeners: {default: {port: 70000, protocol: mysql, address: nowhere}}\nbackends: {a: {provider: rp, origin_url: 'http://a'}}\n",
-            vec![
-                "a.yaml:1:29: listeners.default.port: expected a port from 1 to 65535, 0 for off or `any` for a free one, found \"70000\"",
-                "a.yaml:1:46: listeners.default.protocol: not built yet: protocol mysql; only http is",
-                "a.yaml:1:62: listeners.default.address: \"nowhere\" is not an address; write an IP address, or leave it out for all",
-            ],
-        ),
-        (
-            "listeners: {default: {port: 8481}}\nbackends: {a: {provider: rp, origin_url: 'http://a'}}\n",
-            vec![
-                "a.yaml:1:29: listeners.default.port: [::]:8481 is already taken by listener metrics",
-            ],
-        ),
-        (
-            "listeners: {e: {port: 9, address: 127.0.0.1}, f: {port: 9, address: '::'}}\nbackends: {a: {provider: rp, origin_url: 'http://a', listener_name: e}, b: {provider: rp, origin_url: 'http://a', listener_name: f}}\n",
-            vec!["a.yaml:1:57: listeners.f.port: [::]:9 is already taken by listener e"],
-        ),
-        (
-            "listeners: {mgmt: {tls_port: 5, idle_timeout: 5s}}\nbackends: {a: {provider: rp, origin_url: 'http://a'}}\n",
-            vec![
-                "a.yaml:1:20: listeners.mgmt.tls_port: TLS on listener mgmt is not built yet; remove this key",
-                "a.yaml:1:33: listeners.mgmt.idle_timeout: not a key of listener mgmt, which serves administration",
-            ],
-        ),
-        (
-            "mgmt: {config_handler_path: c, ping_handler_path: /metrics, listen_port: -2}\nbackends: {a: {provider: rp, origin_url: 'http://a'}}\n",
-            vec![
-                "a.yaml:1:29: mgmt.config_handler_path: a path begins with `/` and has no query or spaces",
-                "a.yaml:1:51: mgmt.ping_handler_path: /metrics is already the path of metrics_path",
-                "a.yaml:1:74: mgmt.listen_port: expected a port from 1 to 65535, or 0 or -1 for off, found \"-2\"",
-            ],
-        ),
-    ]
-}
-
-fn rest() -> Vec<(&'static str, Vec<&'static str>)> {
-    vec![(
-        "shards: {cpus: '1,9,1', control_cpu: 1, count: 4}\nbackends: {a: {provider: rp, origin_url: 'http://a'}}\n",
-        vec![
-            "a.yaml:1:16: shards.cpus: this machine has no usable processor 9; usable are 0,1,2,3",
-            "a.yaml:1:16: shards.cpus: processor 1 is listed twice",
-            "a.yaml:1:38: shards.control_cpu: processor 1 is in `cpus`; the control thread needs its own, or leave this key out",
-            "a.yaml:1:48: shards.count: 4 shards cannot be pinned to 3 processors; list more or set `pin: false`",
+const YAML: &[Row] = &[
+    (
+        "- a\n",
+        &[
+            "a.yaml:1:1: a configuration file is a mapping of sections such as `backends:`, not a list",
         ],
-    )]
-}
+    ),
+    (
+        "main: {}\n---\nmain: {}\n",
+        &[
+            "a.yaml:2:1: only one YAML document per file; put the second in its own file under conf.d",
+        ],
+    ),
+    (
+        "main:\n  server_name: a\n  server_name: b\n",
+        &["a.yaml:3:3: key `server_name` is written twice in this mapping"],
+    ),
+    (
+        "? [a]\n: b\n",
+        &["a.yaml:1:3: a key must be a single value"],
+    ),
+    (
+        "main: &m {x: *m}\n",
+        &["a.yaml:1:14: an alias must not refer to the value it stands in"],
+    ),
+    (
+        "main: !thing {}\n",
+        &["a.yaml:1:7: tag !thing is not supported; remove it"],
+    ),
+    (
+        "main:\n  <<: 5\n",
+        &["a.yaml:2:3: `<<` takes a mapping or a list of mappings"],
+    ),
+    (
+        "main: {server_name: }\nmain: {}\n",
+        &["a.yaml:2:1: key `main` is written twice in this mapping"],
+    ),
+];
+
+const KEYS: &[Row] = &[
+    (
+        "bakends: {}\n",
+        &["a.yaml:1:1: bakends: unknown key; did you mean \"backends\"?"],
+    ),
+    (
+        "backends:\n  a:\n    provider: rp\n    origin_url: http://a\n    timeuot: 1s\n",
+        &["a.yaml:5:5: backends.a.timeuot: unknown key; did you mean \"timeout\"?"],
+    ),
+    (
+        "backends: {a: {provider: rp, origin_url: 'http://a', labels: {x: y}}}\n",
+        &[
+            "a.yaml:1:54: backends.a.labels: unknown key; it belongs at backends.<name>.prometheus.labels",
+        ],
+    ),
+    (
+        "backends: {a: {provider: alb, alb: {authenticator_name: x, pool: []}}}\n",
+        &[
+            "a.yaml:1:37: backends.a.alb.authenticator_name: unknown key; it belongs at backends.<name>.authenticator_name",
+        ],
+    ),
+    (
+        "backends: {a: {provider: rp, origin_url: 'http://a', zzz: 1}}\n",
+        &["a.yaml:1:54: backends.a.zzz: unknown key"],
+    ),
+    (
+        "caches: {default: {provider: memory}}\n",
+        &["a.yaml:1:1: caches: not built yet: caching; remove this key"],
+    ),
+    (
+        "negative-caches: {default: {'404': 500}}\n",
+        &["a.yaml:1:1: negative-caches: not built yet: caching; remove this key"],
+    ),
+    (
+        "kind: Pool\nversion: v1\n",
+        &[
+            "a.yaml:1:1: kind: not built yet: resource documents of the forward proxy; remove this key",
+            "a.yaml:2:1: version: not built yet: resource documents of the forward proxy; remove this key",
+        ],
+    ),
+    (
+        "backends: {a: {provider: rp, origin_url: 'http://a', paths: [], request_headers: {A: b}}}\n",
+        &[
+            "a.yaml:1:54: backends.a.paths: not built yet: path settings and header changes; remove this key",
+            "a.yaml:1:65: backends.a.request_headers: not built yet: path settings and header changes; remove this key",
+        ],
+    ),
+    (
+        "main: []\n",
+        &["a.yaml:1:7: main: expected a mapping, found a list"],
+    ),
+    (
+        "main: {instance_id: x, server_name: [a]}\n",
+        &[
+            "a.yaml:1:21: main.instance_id: expected a whole number from 0 to 65535, found \"x\"",
+            "a.yaml:1:37: main.server_name: expected a text, found a list",
+        ],
+    ),
+    (
+        "logging: {log_level: loud}\n",
+        &[
+            "a.yaml:1:22: logging.log_level: expected one of error, warn, fatal, info, debug, found \"loud\"",
+        ],
+    ),
+    (
+        "backends: {a: {provider: rp, origin_url: 'http://a', timeout: 5}}\n",
+        &[
+            "a.yaml:1:63: backends.a.timeout: expected a duration such as 500ms, 10s, 1h30m or 2d, at least 1ms, found \"5\"",
+        ],
+    ),
+    (
+        "backends: {a: {provider: rp, origin_url: 'http://a', timeout: -5s}}\n",
+        &[
+            "a.yaml:1:63: backends.a.timeout: expected a duration such as 500ms, 10s, 1h30m or 2d, at least 1ms, found \"-5s\"",
+        ],
+    ),
+    (
+        "backends: {a: {provider: rp, origin_url: 'http://a', is_default: maybe, hosts: x, max_idle_conns: -1}}\n",
+        &[
+            "a.yaml:1:66: backends.a.is_default: expected true or false, found \"maybe\"",
+            "a.yaml:1:80: backends.a.hosts: expected a list, found a single value",
+            "a.yaml:1:99: backends.a.max_idle_conns: expected a whole number from 1 to 1000000, found \"-1\"",
+        ],
+    ),
+    (
+        "backends: {a: {provider: rp, origin_url: 'http://a', alb: {}, prometheus: {}}}\n",
+        &[
+            "a.yaml:1:54: backends.a.alb: not a key of provider reverseproxy; it is for provider alb",
+            "a.yaml:1:63: backends.a.prometheus: not a key of provider reverseproxy; it is for provider prometheus",
+        ],
+    ),
+    (
+        "backends: {a: {provider: alb, origin_url: 'http://a', healthcheck: {}, tls: {client_key_path: x}, alb: {pool: []}}}\n",
+        &[
+            "a.yaml:1:31: backends.a.origin_url: not a key of provider alb; it is for providers with an origin",
+            "a.yaml:1:55: backends.a.healthcheck: not a key of provider alb; it is for providers with an origin",
+            "a.yaml:1:78: backends.a.tls.client_key_path: not a key of provider alb; it is for providers with an origin",
+        ],
+    ),
+    (
+        "backends: {a: {provider: rp, origin_url: 'http://a', healthcheck: {timeout: 31s, verb: FETCH, expected_codes: [200, 99]}}}\n",
+        &[
+            "a.yaml:1:77: backends.a.healthcheck.timeout: expected a duration such as 500ms, 10s, 1h30m or 2d, from 100ms to 30s, found \"31s\"",
+            "a.yaml:1:88: backends.a.healthcheck.verb: expected one of GET, HEAD, POST, PUT, DELETE, OPTIONS, PATCH, TRACE, found \"FETCH\"",
+            "a.yaml:1:117: backends.a.healthcheck.expected_codes[1]: expected a list of status codes such as 200 or 200-299, found \"99\"",
+        ],
+    ),
+    (
+        "backends: {a: {provider: rp, origin_url: 'http://a', healthcheck: {headers: {'a b': x, C: \"d\\u0001\"}}}}\n",
+        &[
+            "a.yaml:1:78: backends.a.healthcheck.headers.\"a b\": header \"a b\" is not valid",
+            "a.yaml:1:91: backends.a.healthcheck.headers.C: the value of header C has characters that no header may have",
+        ],
+    ),
+    (
+        "shards: {count: 0, driver: fast, cpus: 3-1}\n",
+        &[
+            "a.yaml:1:17: shards.count: expected auto or a whole number from 1 to 1024, found \"0\"",
+            "a.yaml:1:28: shards.driver: expected one of auto, io_uring, epoll, found \"fast\"",
+            "a.yaml:1:40: shards.cpus: expected a processor list such as 2-5,8, found \"3-1\"",
+        ],
+    ),
+];
+
+const BACKENDS: &[Row] = &[
+    (
+        "",
+        &[
+            "a.yaml:1:1: backends: no backend is configured: add a `backends` section (docs/configuration.md shows one), pass -origin-url with -provider, or try `ringway demo`",
+        ],
+    ),
+    (
+        "backends: {default: {max_capture_bytes: 5}}\n",
+        &[
+            "a.yaml:1:1: backends: no backend is configured: add a `backends` section (docs/configuration.md shows one), pass -origin-url with -provider, or try `ringway demo`",
+        ],
+    ),
+    (
+        "backends:\n  a:\n",
+        &["a.yaml:2:3: backends.a.provider: provider is required"],
+    ),
+    (
+        "backends: {default: {timeout: 5s}}\n",
+        &[
+            "a.yaml:1:12: backends.default: without a provider the entry `default` may only set max_capture_bytes and max_fanout_capture_bytes",
+        ],
+    ),
+    (
+        "backends: {default: {origin_url: 'http://a'}}\n",
+        &["a.yaml:1:12: backends.default.provider: provider is required"],
+    ),
+    (
+        "backends: {a: {provider: promethus}}\n",
+        &[
+            "a.yaml:1:26: backends.a.provider: provider \"promethus\" is unknown; did you mean \"prometheus\"?; known are prometheus, reverseproxy and alb",
+        ],
+    ),
+    (
+        "backends: {a: {provider: rpc}, b: {provider: rule}, c: {provider: inflxudb}}\n",
+        &[
+            "a.yaml:1:26: backends.a.provider: not built yet: provider reverseproxycache; known are prometheus, reverseproxy and alb",
+            "a.yaml:1:46: backends.b.provider: not built yet: provider rule; known are prometheus, reverseproxy and alb",
+            "a.yaml:1:67: backends.c.provider: provider \"inflxudb\" is unknown; did you mean \"influxdb\"?; known are prometheus, reverseproxy and alb",
+        ],
+    ),
+    (
+        "backends: {frontend: {provider: rp}, '': {provider: rp}}\n",
+        &[
+            "a.yaml:1:12: backends.frontend: the name `frontend` is reserved",
+            "a.yaml:1:38: backends.\"\": a name must not be empty",
+        ],
+    ),
+    (
+        "backends: {a: {provider: rp}, b: {provider: rp, origin_url: ''}}\n",
+        &[
+            "a.yaml:1:12: backends.a.origin_url: origin_url is required",
+            "a.yaml:1:49: backends.b.origin_url: origin_url is required",
+        ],
+    ),
+    (
+        "backends: {a: {provider: rp, origin_url: 'a:80'}, b: {provider: rp, origin_url: 'http://u:p@a'}}\n",
+        &[
+            "a.yaml:1:42: backends.a.origin_url: it has no scheme; write it as http://host:port/prefix or https://…",
+            "a.yaml:1:81: backends.b.origin_url: it must not hold credentials; write it as http://host:port/prefix or https://…",
+        ],
+    ),
+    (
+        "backends: {a: {provider: rp, origin_url: [x]}}\n",
+        &["a.yaml:1:42: backends.a.origin_url: expected a text, found a list"],
+    ),
+    (
+        "backends: {a: {provider: rp, origin_url: 'http://a', replica_group: g}}\n",
+        &[
+            "a.yaml:1:54: backends.a.replica_group: replica_group is for backends of provider prometheus and for ALBs in a time series merge",
+        ],
+    ),
+    (
+        "backends: {a: {provider: prometheus, origin_url: 'http://a', prometheus: {labels: {'a-b': x, __name__: y}}}}\n",
+        &[
+            "a.yaml:1:84: backends.a.prometheus.labels.a-b: \"a-b\" is not a label name",
+            "a.yaml:1:94: backends.a.prometheus.labels.__name__: \"__name__\" is not a label name",
+        ],
+    ),
+    (
+        "backends: {a: {provider: rp, origin_url: 'http://a', hosts: [x.y, 'x:80', 'http://x', '*.y']}}\n",
+        &[
+            "a.yaml:1:67: backends.a.hosts[1]: \"x:80\" is not a host name: leave the port out: hosts are matched without it",
+            "a.yaml:1:75: backends.a.hosts[2]: \"http://x\" is not a host name: \"//x\" is not a port",
+            "a.yaml:1:87: backends.a.hosts[3]: \"*.y\" is not a host name: \"*\" is not a part of a host name",
+        ],
+    ),
+    (
+        "backends: {a: {provider: rp, origin_url: 'http://a', hosts: [x.y]}, b: {provider: rp, origin_url: 'http://a', hosts: [X.Y]}}\n",
+        &[
+            "a.yaml:1:119: backends.b.hosts[0]: \"X.Y\" is already a host of backend a on listener default",
+        ],
+    ),
+    (
+        "backends: {a: {provider: rp, origin_url: 'http://a', is_default: true}, b: {provider: rp, origin_url: 'http://a', is_default: true}}\n",
+        &[
+            "a.yaml:1:115: backends.b.is_default: a is already the default backend of listener default",
+        ],
+    ),
+    (
+        "backends: {a: {provider: rp, origin_url: 'http://a', listener_name: edg}, b: {provider: rp, origin_url: 'http://a', listener_name: mgmt}}\nlisteners: {edge: {port: 1}}\n",
+        &[
+            "a.yaml:1:69: backends.a.listener_name: unknown listener \"edg\"; did you mean \"edge\"?",
+            "a.yaml:1:132: backends.b.listener_name: listener mgmt is for administration; choose another",
+        ],
+    ),
+    (
+        "backends: {t: {provider: alb, is_template: true, is_default: true, alb: {}}}\n",
+        &[
+            "a.yaml:1:31: backends.t.is_template: provider alb cannot be a template",
+            "a.yaml:1:50: backends.t.is_default: a template is never the default backend",
+        ],
+    ),
+    (
+        "backends: {a: {provider: rp, origin_url: 'https://a', tls: {client_cert_path: c.pem, private_key_path: k.pem}}}\n",
+        &[
+            "a.yaml:1:61: backends.a.tls.client_cert_path: client_key_path is needed as well: a certificate and its key go together",
+            "a.yaml:1:86: backends.a.tls.private_key_path: full_chain_cert_path is needed as well: a certificate and its key go together",
+        ],
+    ),
+];
+
+const ALBS: &[Row] = &[
+    (
+        "backends: {a: {provider: alb}}\n",
+        &["a.yaml:1:12: backends.a.alb: a backend of provider alb needs an `alb` block"],
+    ),
+    (
+        "backends: {a: {provider: alb, alb: {mechanism: fgr, pool: []}, b: {}}}\n",
+        &[
+            "a.yaml:1:48: backends.a.alb.mechanism: not built yet: mechanism fgr; known are rr and tsm",
+            "a.yaml:1:64: backends.a.b: unknown key",
+        ],
+    ),
+    (
+        "backends: {a: {provider: alb, alb: {mechanism: rrr}}}\n",
+        &[
+            "a.yaml:1:48: backends.a.alb.mechanism: mechanism \"rrr\" is unknown; did you mean \"rr\"?; known are rr and tsm",
+        ],
+    ),
+    (
+        "backends: {a: {provider: alb, alb: {pool: [a]}}}\n",
+        &["a.yaml:1:44: backends.a.alb.pool[0]: an ALB cannot be a member of its own pool"],
+    ),
+    (
+        "backends:\n  node01: {provider: rp, origin_url: 'http://a'}\n  w: {provider: alb, alb: {pool: [node1, {name: nobody}, {weight: 2}, [x], {name: node01, weight: -1}]}}\n",
+        &[
+            "a.yaml:3:35: backends.w.alb.pool[0]: \"node1\" is not a configured backend; did you mean \"node01\"?",
+            "a.yaml:3:49: backends.w.alb.pool[1].name: \"nobody\" is not a configured backend",
+            "a.yaml:3:58: backends.w.alb.pool[2]: name is required",
+            "a.yaml:3:71: backends.w.alb.pool[3]: expected a backend name, or a mapping with name and weight, found a list",
+            "a.yaml:3:99: backends.w.alb.pool[4].weight: expected a whole number from 0 to 1000000, found \"-1\"",
+        ],
+    ),
+    (
+        "backends:\n  x: {provider: alb, alb: {pool: [y]}}\n  y: {provider: alb, alb: {pool: [z]}}\n  z: {provider: alb, alb: {pool: [x]}}\n",
+        &["a.yaml:2:35: backends.x.alb.pool[0]: these ALBs lead back to themselves: x > y > z > x"],
+    ),
+    (
+        "backends:\n  default: {max_capture_bytes: 1}\n  t: {provider: rp, is_template: true}\n  w: {provider: alb, alb: {pool: [default, t]}}\n",
+        &[
+            "a.yaml:4:35: backends.w.alb.pool[0]: \"default\" is only the entry of common settings: it has no provider",
+            "a.yaml:4:44: backends.w.alb.pool[1]: \"t\" is a template; only discovery makes members of it",
+        ],
+    ),
+    (
+        "backends:\n  o: {provider: rp, origin_url: 'http://a'}\n  n: {provider: alb, alb: {pool: [o]}}\n  w: {provider: alb, alb: {mechanism: tsm, pool: [n]}}\n",
+        &[
+            "a.yaml:4:51: backends.w.alb.pool[0]: a time series merge needs members of provider prometheus; o is of provider reverseproxy (by way of w > n > o)",
+        ],
+    ),
+    (
+        "backends:\n  p: {provider: prometheus, origin_url: 'http://a'}\n  w: {provider: alb, replica_group: g, alb: {pool: [p], tsm: {}, output_format: prometheus}}\n",
+        &[
+            "a.yaml:3:22: backends.w.replica_group: replica_group has no meaning here: this ALB is not a member of a time series merge",
+            "a.yaml:3:57: backends.w.alb.tsm: not a key of mechanism rr; it is for mechanism tsm",
+            "a.yaml:3:66: backends.w.alb.output_format: not a key of mechanism rr; it is for mechanism tsm",
+        ],
+    ),
+    (
+        "backends:\n  p: {provider: prometheus, origin_url: 'http://a'}\n  w: {provider: alb, alb: {mechanism: tsm, pool: [p], output_format: influxdb, healthy_floor: 2, tsm: {strict: true}}}\n",
+        &[
+            "a.yaml:3:70: backends.w.alb.output_format: \"influxdb\" cannot be merged; write prometheus or remove the key",
+            "a.yaml:3:95: backends.w.alb.healthy_floor: expected a whole number from -1 to 1, found \"2\"",
+            "a.yaml:3:104: backends.w.alb.tsm.strict: not built yet: refusing inexact plans; remove this key",
+        ],
+    ),
+];
+
+const LISTENERS: &[Row] = &[
+    (
+        "listeners: {default: {port: 70000, protocol: mysql, address: nowhere}}\nbackends: {a: {provider: rp, origin_url: 'http://a'}}\n",
+        &[
+            "a.yaml:1:29: listeners.default.port: expected a port from 1 to 65535, 0 for off or `any` for a free one, found \"70000\"",
+            "a.yaml:1:46: listeners.default.protocol: not built yet: protocol mysql; only http is",
+            "a.yaml:1:62: listeners.default.address: \"nowhere\" is not an address; write an IP address, or leave it out for all",
+        ],
+    ),
+    (
+        "listeners: {default: {port: 8481}}\nbackends: {a: {provider: rp, origin_url: 'http://a'}}\n",
+        &["a.yaml:1:29: listeners.default.port: [::]:8481 is already taken by listener metrics"],
+    ),
+    (
+        "listeners: {e: {port: 9, address: 127.0.0.1}, f: {port: 9, address: '::'}}\nbackends: {a: {provider: rp, origin_url: 'http://a', listener_name: e}, b: {provider: rp, origin_url: 'http://a', listener_name: f}}\n",
+        &["a.yaml:1:57: listeners.f.port: [::]:9 is already taken by listener e"],
+    ),
+    (
+        "listeners: {mgmt: {tls_port: 5, idle_timeout: 5s}}\nbackends: {a: {provider: rp, origin_url: 'http://a'}}\n",
+        &[
+            "a.yaml:1:20: listeners.mgmt.tls_port: TLS on listener mgmt is not built yet; remove this key",
+            "a.yaml:1:33: listeners.mgmt.idle_timeout: not a key of listener mgmt, which serves administration",
+        ],
+    ),
+    (
+        "mgmt: {config_handler_path: c, ping_handler_path: /metrics, listen_port: -2}\nbackends: {a: {provider: rp, origin_url: 'http://a'}}\n",
+        &[
+            "a.yaml:1:29: mgmt.config_handler_path: a path begins with `/` and has no query or spaces",
+            "a.yaml:1:51: mgmt.ping_handler_path: /metrics is already the path of metrics_path",
+            "a.yaml:1:74: mgmt.listen_port: expected a port from 1 to 65535, or 0 or -1 for off, found \"-2\"",
+        ],
+    ),
+];
+
+const REST: &[Row] = &[(
+    "shards: {cpus: '1,9,1', control_cpu: 1, count: 4}\nbackends: {a: {provider: rp, origin_url: 'http://a'}}\n",
+    &[
+        "a.yaml:1:16: shards.cpus: this machine has no usable processor 9; usable are 0,1,2,3",
+        "a.yaml:1:16: shards.cpus: processor 1 is listed twice",
+        "a.yaml:1:38: shards.control_cpu: processor 1 is in `cpus`; the control thread needs its own, or leave this key out",
+        "a.yaml:1:48: shards.count: 4 shards cannot be pinned to 3 processors; list more or set `pin: false`",
+    ],
+)];
 
 #[test]
 fn a_valid_configuration_turned_invalid_in_several_places_says_them_all() {

@@ -9,89 +9,91 @@ backends:
   b: {provider: prometheus, origin_url: 'http://b'}
 ";
 
-#[expect(clippy::too_many_lines, reason = "a table, one row per rule")]
+/// Doubtful configurations and what is said of them. `@TWO@` stands for [`TWO`].
+const DOUBTFUL: &[(&str, &[&str])] = &[
+    (
+        "frontend: {listen_port: 9}\n@TWO@",
+        &["a.yaml:1:1: frontend: deprecated; write listeners.default"],
+    ),
+    (
+        "metrics: {listen_port: 9}\nmgmt: {listen_address: 127.0.0.2}\n@TWO@",
+        &[
+            "a.yaml:1:11: metrics.listen_port: deprecated; write listeners.metrics.port",
+            "a.yaml:2:8: mgmt.listen_address: deprecated; write listeners.mgmt.address",
+        ],
+    ),
+    (
+        "listeners: {edge: {port: 9}}\n@TWO@",
+        &["a.yaml:1:13: listeners.edge: no backend uses listener edge: it is not started"],
+    ),
+    (
+        "listeners: {default: {tls_port: 9}}\n@TWO@",
+        &[
+            "a.yaml:1:23: listeners.default.tls_port: listener default has no certificate: none of its backends has full_chain_cert_path and private_key_path; its TLS port is not started",
+        ],
+    ),
+    (
+        "@TWO@  c: {provider: alb, alb: {pool: [a], healthy_floor: -1}}\n",
+        &[
+            "a.yaml:4:39: backends.c.alb.healthy_floor: members whose health checks fail get requests too",
+        ],
+    ),
+    (
+        "@TWO@  c: {provider: alb, alb: {pool: [a, b], healthy_floor: 1}}\n",
+        &[
+            "a.yaml:4:42: backends.c.alb.healthy_floor: healthy_floor 1 is reset to 0 for the whole ALB: a, b have no healthcheck.interval and would never be available",
+        ],
+    ),
+    (
+        "@TWO@  c: {provider: alb, alb: {mechanism: rr}}\n",
+        &["a.yaml:4:22: backends.c.alb.pool: the pool is empty: every request is answered 502"],
+    ),
+    (
+        "@TWO@  c: {provider: alb, max_query_range: 1d, alb: {timeout: 5s, pool: [a]}}\n",
+        &[
+            "a.yaml:4:22: backends.c.max_query_range: no effect: only a time series merge keeps it",
+            "a.yaml:4:49: backends.c.alb.timeout: no effect: the chosen member's timeout counts",
+        ],
+    ),
+    (
+        "@TWO@  c: {provider: alb, alb: {mechanism: tsm, pool: [{name: b, weight: 2}]}}\n",
+        &[
+            "a.yaml:4:61: backends.c.alb.pool[0].weight: no effect: a time series merge asks every member once",
+        ],
+    ),
+    (
+        "backends:\n  a:\n    provider: rp\n    origin_url: http://a\n    tls: {insecure_skip_verify: true}\n    healthcheck: {interval: 1s, timeout: 2s, headers: {X: $NOPE}}\n",
+        &[
+            "a.yaml:5:11: backends.a.tls.insecure_skip_verify: no effect: the origin is spoken to without TLS",
+            "a.yaml:6:33: backends.a.healthcheck.timeout: longer than the interval: a slow probe delays the next",
+            "a.yaml:6:59: backends.a.healthcheck.headers.X: environment variable NOPE is not set: nothing stands in its place",
+        ],
+    ),
+    (
+        "@TWO@  t: {provider: rp, is_template: true, origin_url: 'http://x'}\n",
+        &[
+            "a.yaml:4:21: backends.t.is_template: no effect: discovery, which would use the template, is not built yet",
+            "a.yaml:4:40: backends.t.origin_url: no effect: a template's members bring their own",
+        ],
+    ),
+    (
+        "@TWO@  c/d: {provider: rp, origin_url: 'http://c'}\n  e/f: {provider: rp, origin_url: 'http://c', path_routing_disabled: true}\n",
+        &[
+            "a.yaml:4:3: backends.c/d: no request reaches /c/d/: a path has no such segment; choose letters, digits and -",
+        ],
+    ),
+    (
+        "shards: {count: 9}\n@TWO@",
+        &["a.yaml:1:10: shards.count: 9 shards share 3 processors"],
+    ),
+];
+
 #[test]
 fn doubtful_configurations_are_accepted_with_a_warning() {
-    let rows = [
-        (
-            format!("frontend: {{listen_port: 9}}\n{TWO}"),
-            vec!["a.yaml:1:1: frontend: deprecated; write listeners.default"],
-        ),
-        (
-            format!("metrics: {{listen_port: 9}}\nmgmt: {{listen_address: 127.0.0.2}}\n{TWO}"),
-            vec![
-                "a.yaml:1:11: metrics.listen_port: deprecated; write listeners.metrics.port",
-                "a.yaml:2:8: mgmt.listen_address: deprecated; write listeners.mgmt.address",
-            ],
-        ),
-        (
-            format!("listeners: {{edge: {{port: 9}}}}\n{TWO}"),
-            vec!["a.yaml:1:13: listeners.edge: no backend uses listener edge: it is not started"],
-        ),
-        (
-            format!("listeners: {{default: {{tls_port: 9}}}}\n{TWO}"),
-            vec![
-                "a.yaml:1:23: listeners.default.tls_port: listener default has no certificate: none of its backends has full_chain_cert_path and private_key_path; its TLS port is not started",
-            ],
-        ),
-        (
-            format!("{TWO}  c: {{provider: alb, alb: {{pool: [a], healthy_floor: -1}}}}\n"),
-            vec![
-                "a.yaml:4:39: backends.c.alb.healthy_floor: members whose health checks fail get requests too",
-            ],
-        ),
-        (
-            format!("{TWO}  c: {{provider: alb, alb: {{pool: [a, b], healthy_floor: 1}}}}\n"),
-            vec![
-                "a.yaml:4:42: backends.c.alb.healthy_floor: healthy_floor 1 is reset to 0 for the whole ALB: a, b have no healthcheck.interval and would never be available",
-            ],
-        ),
-        (
-            format!("{TWO}  c: {{provider: alb, alb: {{mechanism: rr}}}}\n"),
-            vec!["a.yaml:4:22: backends.c.alb.pool: the pool is empty: every request is answered 502"],
-        ),
-        (
-            format!("{TWO}  c: {{provider: alb, max_query_range: 1d, alb: {{timeout: 5s, pool: [a]}}}}\n"),
-            vec![
-                "a.yaml:4:22: backends.c.max_query_range: no effect: only a time series merge keeps it",
-                "a.yaml:4:49: backends.c.alb.timeout: no effect: the chosen member's timeout counts",
-            ],
-        ),
-        (
-            format!("{TWO}  c: {{provider: alb, alb: {{mechanism: tsm, pool: [{{name: b, weight: 2}}]}}}}\n"),
-            vec![
-                "a.yaml:4:61: backends.c.alb.pool[0].weight: no effect: a time series merge asks every member once",
-            ],
-        ),
-        (
-            "backends:\n  a:\n    provider: rp\n    origin_url: http://a\n    tls: {insecure_skip_verify: true}\n    healthcheck: {interval: 1s, timeout: 2s, headers: {X: $NOPE}}\n".to_owned(),
-            vec![
-                "a.yaml:5:11: backends.a.tls.insecure_skip_verify: no effect: the origin is spoken to without TLS",
-                "a.yaml:6:33: backends.a.healthcheck.timeout: longer than the interval: a slow probe delays the next",
-                "a.yaml:6:59: backends.a.healthcheck.headers.X: environment variable NOPE is not set: nothing stands in its place",
-            ],
-        ),
-        (
-            format!("{TWO}  t: {{provider: rp, is_template: true, origin_url: 'http://x'}}\n"),
-            vec![
-                "a.yaml:4:21: backends.t.is_template: no effect: discovery, which would use the template, is not built yet",
-                "a.yaml:4:40: backends.t.origin_url: no effect: a template's members bring their own",
-            ],
-        ),
-        (
-            format!("{TWO}  c/d: {{provider: rp, origin_url: 'http://c'}}\n  e/f: {{provider: rp, origin_url: 'http://c', path_routing_disabled: true}}\n"),
-            vec![
-                "a.yaml:4:3: backends.c/d: no request reaches /c/d/: a path has no such segment; choose letters, digits and -",
-            ],
-        ),
-        (
-            format!("shards: {{count: 9}}\n{TWO}"),
-            vec!["a.yaml:1:10: shards.count: 9 shards share 3 processors"],
-        ),
-    ];
-    assert_rows(rows.into_iter().map(|(text, expected)| {
+    assert_rows(DOUBTFUL.iter().map(|(text, expected)| {
+        let text = text.replace("@TWO@", TWO);
         let found = warnings(&text);
-        (text, found, expected)
+        (text, found, expected.to_vec())
     }));
 }
 
