@@ -54,6 +54,7 @@ pub(super) fn compare(
     programs: &[Program],
     setup: &Setup<'_>,
     budget: &Budget,
+    notes: &mut Vec<String>,
 ) -> (Vec<Entry>, Option<f64>) {
     let mut entries = start_all(programs, setup);
     let mut load = Load {
@@ -66,14 +67,22 @@ pub(super) fn compare(
             nice: setup.nice,
         },
     };
-    turns(options.rounds, &mut entries, &load, budget, |entry| {
+    let closed = turns(options.rounds, &mut entries, &load, budget, |entry| {
         &mut entry.closed
     });
     load.rate = options.rate.or_else(|| open_rate(&entries));
+    // Without a proxy there is no rate, and nothing to be short of.
+    let mut open = options.rounds;
     if load.rate.is_some() {
-        turns(options.rounds, &mut entries, &load, budget, |entry| {
+        open = turns(options.rounds, &mut entries, &load, budget, |entry| {
             &mut entry.open
         });
+    }
+    if closed.min(open) < options.rounds {
+        notes.push(format!(
+            "of {} rounds there was time for {closed} in the closed and {open} in the open loop",
+            options.rounds
+        ));
     }
     for entry in &mut entries {
         let turns = entry.closed.iter().chain(&entry.open);
@@ -118,24 +127,21 @@ impl Entry {
     }
 }
 
-/// Gives every entry its turns: A B C A B C …
+/// Gives every entry its turns: A B C A B C … Returns how many rounds there was time for.
 fn turns(
     rounds: usize,
     entries: &mut [Entry],
     load: &Load,
     budget: &Budget,
     samples: impl Fn(&mut Entry) -> &mut Vec<Sample>,
-) {
+) -> usize {
     let mode = load.rate.map_or("closed loop".to_owned(), |rate| {
         format!("open loop {rate}/s")
     });
     for round in 0..rounds {
         // Whole rounds only, so that every proxy has equally many turns.
         if budget.is_spent() {
-            report::note(&format!(
-                "{mode}: stopped after {round} rounds, the time is up"
-            ));
-            return;
+            return round;
         }
         for entry in entries.iter_mut().filter(|entry| entry.failure.is_none()) {
             report::progress(&format!(
@@ -149,6 +155,7 @@ fn turns(
             }
         }
     }
+    rounds
 }
 
 /// The rate that all proxies can serve; `None` when there is no proxy.

@@ -19,11 +19,6 @@ pub(super) fn progress(text: &str) {
     let _ = writeln!(std::io::stderr(), "  {text}");
 }
 
-/// Says what the reader of the figures must know.
-pub(super) fn note(text: &str) {
-    progress(&format!("note: {text}"));
-}
-
 /// Prints the tables.
 pub(super) fn print(results: &Results) -> Result<()> {
     let mut out = std::io::stdout().lock();

@@ -136,7 +136,8 @@ fn run_scenarios(
     results: &mut Results,
 ) {
     if options.compare {
-        let (entries, open_rate) = compare::compare(options, programs, setup, budget);
+        let (entries, open_rate) =
+            compare::compare(options, programs, setup, budget, &mut results.notes);
         results.open_rate = open_rate;
         results.rows = entries.into_iter().map(Row::of).collect();
         set_ratios(&mut results.rows);
