@@ -304,3 +304,16 @@ fn every_sample_is_valid() {
         assert_eq!(status, EXIT_OK, "{}\n{err}", sample.display());
     }
 }
+
+#[test]
+fn null_in_a_later_file_takes_a_backend_away() {
+    let folder = Folder::new("null-backend");
+    folder.write(
+        "a.yaml",
+        "backends:\n  one: {provider: reverseproxy, origin_url: 'http://h'}\n  two: {provider: reverseproxy, origin_url: 'http://h'}\n",
+    );
+    folder.write("b.yaml", "backends:\n  one: null\n");
+    let compiled = built(&options(&folder.0));
+    let names: Vec<&str> = compiled.plan.backends.iter().map(|b| &*b.name).collect();
+    assert_eq!(names, ["two"]);
+}
