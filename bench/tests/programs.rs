@@ -1,5 +1,7 @@
 //! The three programs as they are run: arguments in, output and exit code out.
 
+#![expect(clippy::unwrap_used, reason = "what fails here fails the test")]
+
 use std::io::{BufRead, BufReader};
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
