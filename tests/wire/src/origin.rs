@@ -216,7 +216,7 @@ pub struct Origin {
 impl Origin {
     /// Runs `script` for every connection, each on its own thread.
     pub fn start(script: impl Fn(&mut Conn) + Send + Sync + 'static) -> Self {
-        Self::listen(Port::claim(), None, Arc::new(script))
+        Self::listen(Port::claim_listening(), None, Arc::new(script))
     }
 
     /// As [`Origin::start`], under TLS.
@@ -224,31 +224,25 @@ impl Origin {
         config: Arc<rustls::ServerConfig>,
         script: impl Fn(&mut Conn) + Send + Sync + 'static,
     ) -> Self {
-        Self::listen(Port::claim(), Some(config), Arc::new(script))
+        Self::listen(Port::claim_listening(), Some(config), Arc::new(script))
     }
 
     /// Answers every request with what `answer` says, connections kept alive.
     pub fn answering(answer: impl Fn(&Request) -> Vec<u8> + Send + Sync + 'static) -> Self {
-        Self::answering_on(Port::claim(), answer)
-    }
-
-    /// As [`Origin::answering`], on a port claimed before.
-    pub fn answering_on(
-        port: Port,
-        answer: impl Fn(&Request) -> Vec<u8> + Send + Sync + 'static,
-    ) -> Self {
-        let script = move |conn: &mut Conn| {
+        Self::start(move |conn| {
             while let Some(request) = conn.request() {
                 if !conn.send(answer(&request)) {
                     break;
                 }
             }
-        };
-        Self::listen(port, None, Arc::new(script))
+        })
     }
 
-    fn listen(port: Port, tls: Option<Arc<rustls::ServerConfig>>, script: Script) -> Self {
-        let listener = TcpListener::bind(port.address()).expect("the port is claimed");
+    fn listen(
+        (port, listener): (Port, TcpListener),
+        tls: Option<Arc<rustls::ServerConfig>>,
+        script: Script,
+    ) -> Self {
         let address = port.address();
         let (sender, events) = channel();
         let stop = Arc::new(AtomicBool::new(false));

@@ -27,27 +27,44 @@ impl Port {
     /// # Panics
     /// When there is none.
     pub fn claim() -> Self {
+        Self::claim_with(|number| TcpListener::bind((Ipv4Addr::UNSPECIFIED, number)).ok()).0
+    }
+
+    /// Claims a free port and listens on it, so that there is no moment in which it could be lost.
+    ///
+    /// # Panics
+    /// When there is none.
+    pub fn claim_listening() -> (Self, TcpListener) {
+        Self::claim_with(|number| TcpListener::bind((Ipv4Addr::LOCALHOST, number)).ok())
+    }
+
+    fn claim_with(bind: impl Fn(u16) -> Option<TcpListener>) -> (Self, TcpListener) {
         static TURN: AtomicU32 = AtomicU32::new(0);
         for _ in 0..COUNT {
             let turn = TURN.fetch_add(1, Ordering::Relaxed);
             // Processes start far apart: 7919 is prime to COUNT.
             let offset = (std::process::id().wrapping_mul(7919)).wrapping_add(turn) % COUNT;
             let number = u16::try_from(FIRST + offset).expect("the range ends below 32768");
-            if let Some(port) = Self::try_claim(number) {
-                return port;
+            let Some(claim) = Self::name(number) else {
+                continue;
+            };
+            if let Some(listener) = bind(number) {
+                return (
+                    Self {
+                        number,
+                        _claim: claim,
+                    },
+                    listener,
+                );
             }
         }
         panic!("no free port between {FIRST} and {}", FIRST + COUNT);
     }
 
-    fn try_claim(number: u16) -> Option<Self> {
+    /// Takes the name that stands for a port; `None` when another test has it.
+    fn name(number: u16) -> Option<UnixListener> {
         let name = UnixAddr::from_abstract_name(format!("ringway-test-port-{number}")).ok()?;
-        let claim = UnixListener::bind_addr(&name).ok()?;
-        TcpListener::bind((Ipv4Addr::UNSPECIFIED, number)).ok()?;
-        Some(Self {
-            number,
-            _claim: claim,
-        })
+        UnixListener::bind_addr(&name).ok()
     }
 
     /// The number.
