@@ -74,6 +74,7 @@ pub fn run(
     if let Some(cpu) = settings.control_cpu {
         ringway_io::pin::pin_current(cpu);
     }
+    ringway_io::memory::keep_freed();
     let limits = raise_limits();
     let log = Log::start(
         settings.log.file.as_deref(),

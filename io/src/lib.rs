@@ -5,6 +5,7 @@
 
 pub mod buffer;
 pub mod cross;
+pub mod memory;
 pub mod net;
 pub mod pin;
 pub mod task;
