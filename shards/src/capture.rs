@@ -13,6 +13,8 @@ use ringway_merge::MemberFailure;
 /// Most coded bytes undone in one go: deflate grows at most about a thousandfold, so a step makes at most
 /// some 500 KiB.
 const CODED_STEP_BYTES: usize = 512;
+/// Most bytes that are set aside for an answer of declared length before any of it has come.
+const ROOM_BYTES_MAX: usize = 64 * 1024 * 1024;
 /// Kept bytes after which a caller is to yield.
 pub(crate) const CAPTURE_YIELD_BYTES: usize = 256 * 1024;
 
@@ -86,9 +88,9 @@ impl Capture {
         let reserved = if is_plain { declared.unwrap_or(0) } else { 0 };
         budget.take(reserved)?;
         let sink = if is_plain {
-            let room = usize::try_from(reserved)
-                .unwrap_or(0)
-                .min(CAPTURE_YIELD_BYTES);
+            // All of it at once: a buffer that grows to 8 MiB by doubling is copied, in steps of milliseconds. What
+            // is never received is never touched, and the bounds above hold it.
+            let room = usize::try_from(reserved).unwrap_or(0).min(ROOM_BYTES_MAX);
             Sink::Plain(Vec::with_capacity(room))
         } else if coding.eq_ignore_ascii_case(b"gzip") || coding.eq_ignore_ascii_case(b"x-gzip") {
             Sink::Gzip(Box::new(MultiGzDecoder::new(Vec::new())))
