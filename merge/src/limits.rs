@@ -45,8 +45,9 @@ pub const BODY_BYTES_MAX: usize = u32::MAX as usize;
 pub const CHUNK_BYTES: usize = 256 * KIB;
 
 /// Default budget of one step. A unit is about the work of one byte read or written, at most about
-/// 4 ns in a release build: 64 Ki units stay under 300 us.
-pub const STEP_UNITS_DEFAULT: usize = 64 * KIB;
+/// 4 ns in a release build: 16 Ki units stay under 80 us: a small request on the same shard waits for
+/// several steps, one at each of its turns.
+pub const STEP_UNITS_DEFAULT: usize = 16 * KIB;
 /// Smallest budget that a step honours: one sample or label object is never split.
 pub const STEP_UNITS_MIN: usize = 4 * KIB;
 
