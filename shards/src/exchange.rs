@@ -19,14 +19,14 @@ use std::time::Duration;
 use ringway_io::buffer::{Buffers, Inbox};
 use ringway_io::net::deadline::Watch;
 use ringway_io::net::http1::{
-    BodyDecoder, BodyFraming, HeadLimits, Method, Parsed, TrailerLimits, Version, write,
+    BodyDecoder, BodyFraming, Method, Parsed, TrailerLimits, Version, write,
 };
 use ringway_io::net::stream::Writer;
 use smallvec::SmallVec;
 
 use crate::dispatch::{self, Terminal};
 use crate::headers::{self, Hop, Outgoing, Relay};
-use crate::limits::{FAILOVERS_MAX, HEAD_BYTES_MAX, HEADERS_MAX, INTERIM_MAX, RELAY_BYTES};
+use crate::limits::{FAILOVERS_MAX, INTERIM_MAX, RELAY_BYTES, head_limits};
 use crate::metrics::Count;
 use crate::peers::Peer;
 use crate::plan::{Backend, BackendId, BackendKind, Listener, Origin};
@@ -357,11 +357,7 @@ async fn answering(
 
 impl Download<'_> {
     async fn read_head(&mut self) -> Result<usize, Failure> {
-        let limits = HeadLimits {
-            bytes_max: HEAD_BYTES_MAX,
-            headers_max: HEADERS_MAX,
-            ..HeadLimits::default()
-        };
+        let limits = head_limits();
         loop {
             if !self.inbox.is_empty() {
                 let parsed = self

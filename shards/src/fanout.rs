@@ -9,14 +9,14 @@ use std::task::Poll;
 use std::time::Duration;
 
 use ringway_io::net::http1::{
-    BodyDecoder, BodyFraming, HeadLimits, KnownHeader, Method, Parsed, ResponseHead, TrailerLimits,
+    BodyDecoder, BodyFraming, KnownHeader, Method, Parsed, ResponseHead, TrailerLimits,
 };
 use ringway_io::task::within;
 use ringway_merge::MemberFailure;
 
 use crate::capture::{Budget, CAPTURE_YIELD_BYTES, Capture};
 use crate::guard::guard;
-use crate::limits::{HEAD_BYTES_MAX, HEADERS_MAX, INTERIM_MAX, RELAY_BYTES};
+use crate::limits::{INTERIM_MAX, RELAY_BYTES, head_limits};
 use crate::metrics::Count;
 use crate::peers::Peer;
 use crate::plan::{Backend, Origin};
@@ -186,11 +186,7 @@ async fn attempt(ask: &mut Ask<'_>, peer: &mut Peer) -> Result<(Fetched, bool), 
 }
 
 async fn read_head(method: Method, peer: &mut Peer) -> Result<usize, Broken> {
-    let limits = HeadLimits {
-        bytes_max: HEAD_BYTES_MAX,
-        headers_max: HEADERS_MAX,
-        ..HeadLimits::default()
-    };
+    let limits = head_limits();
     let malformed = MemberFailure::Malformed {
         at: 0,
         problem: "not an HTTP answer",

@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use ringway_io::net::http1::HeadLimits;
+
 /// Bytes in a kibibyte.
 pub const KIB: u64 = 1024;
 /// Bytes in a mebibyte.
@@ -11,6 +13,15 @@ pub const MIB: u64 = 1024 * KIB;
 pub const HEAD_BYTES_MAX: usize = 64 * 1024;
 /// Most header fields of one head.
 pub const HEADERS_MAX: usize = 128;
+/// Bounds of every head, of clients and of origins.
+pub(crate) fn head_limits() -> HeadLimits {
+    HeadLimits {
+        bytes_max: HEAD_BYTES_MAX,
+        headers_max: HEADERS_MAX,
+        ..HeadLimits::default()
+    }
+}
+
 /// Most virtual backends a request may pass before it must have met an origin.
 pub const HOPS_MAX: usize = 16;
 /// Most other members that a request is offered when one cannot be reached.

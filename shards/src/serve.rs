@@ -11,14 +11,14 @@ use std::time::{Duration, Instant};
 
 use ringway_io::buffer::Inbox;
 use ringway_io::net::deadline::{Tripped, Watch};
-use ringway_io::net::http1::{HeadLimits, Method, Parsed, RequestHead, Version};
+use ringway_io::net::http1::{BodyFraming, Method, Parsed, RequestHead, Version};
 use ringway_io::net::listen::Incoming;
 use ringway_io::net::stream::Conn;
 
 use crate::accept::Door;
 use crate::dispatch::{self, Routed, Terminal};
 use crate::exchange::{self, Upload};
-use crate::limits::{HEAD_BYTES_MAX, HEADERS_MAX, LINGER_BYTES_MAX, LINGER_TIME};
+use crate::limits::{LINGER_BYTES_MAX, LINGER_TIME, head_limits};
 use crate::mechanism::time_series_merge;
 use crate::metrics::{BackendCells, Count};
 use crate::plan::Listener;
@@ -197,11 +197,7 @@ async fn read_head(
     client: &mut Client,
     first: bool,
 ) -> Result<bool, Failure> {
-    let limits = HeadLimits {
-        bytes_max: HEAD_BYTES_MAX,
-        headers_max: HEADERS_MAX,
-        ..HeadLimits::default()
-    };
+    let limits = head_limits();
     let Some(view) = shard.view() else {
         return Ok(false);
     };
@@ -313,11 +309,7 @@ async fn answer(
 }
 
 async fn pong(client: &mut Client) -> Next {
-    let has_body = !matches!(
-        client.head.framing(),
-        ringway_io::net::http1::BodyFraming::None | ringway_io::net::http1::BodyFraming::Length(0)
-    );
-    client.state.keep.set(client.state.keep.get() && !has_body);
+    client.leave_body_unread();
     let allowed = matches!(client.head.method(), Method::Get | Method::Head);
     let answer = if allowed {
         Answer {
@@ -341,11 +333,7 @@ async fn pong(client: &mut Client) -> Next {
 
 /// Answers a request that goes nowhere; its body is not read, so the connection ends.
 async fn refuse(client: &mut Client, failure: &Failure) -> Next {
-    let has_body = !matches!(
-        client.head.framing(),
-        ringway_io::net::http1::BodyFraming::None | ringway_io::net::http1::BodyFraming::Length(0)
-    );
-    client.state.keep.set(client.state.keep.get() && !has_body);
+    client.leave_body_unread();
     let mut out = Vec::with_capacity(256);
     respond::failure(&mut out, failure, client.frame());
     send(client, out).await
@@ -466,6 +454,16 @@ impl Client {
         self.head_text.clear();
         self.head_text.extend_from_slice(&self.inbox.bytes()[..len]);
         self.inbox.consume(len);
+    }
+
+    /// A request whose body nobody reads is the connection's last.
+    fn leave_body_unread(&self) {
+        if !matches!(
+            self.head.framing(),
+            BodyFraming::None | BodyFraming::Length(0)
+        ) {
+            self.state.keep.set(false);
+        }
     }
 
     /// What surrounds an answer of ours to the request in progress.
