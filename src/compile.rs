@@ -152,6 +152,7 @@ pub fn compile(document: &Document, inputs: &Inputs<'_>) -> Result<Compiled, Vec
         server_name: main.server_name,
         listeners,
         backends: backends.into_iter().map(std::sync::Arc::new).collect(),
+        authenticators: Vec::new(),
         pools: pools.plans,
     };
     Ok(Compiled { plan, control })

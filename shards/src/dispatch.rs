@@ -111,6 +111,10 @@ pub(crate) fn resolve<'v>(
                 backend = &member.backend;
                 view.active.cells(backend.id).selected.bump();
             }
+            Mechanism::FirstResponse
+            | Mechanism::FirstGoodResponse
+            | Mechanism::NewestLastModified
+            | Mechanism::UserRouter => return Err(Failure::Internal),
         }
     }
     Err(Failure::TooManyHops { hops_max: HOPS_MAX })

@@ -3,15 +3,21 @@
 //! Nothing here is "not set" or a name to look up: defaults are in, names are ids, files are read. A plan is
 //! immutable; a reload makes a new one. `ringway::compile` fills it, shards only read it.
 
+mod authenticator;
 mod backend;
 mod listener;
+mod path;
 mod pool;
 
-pub use backend::{
-    Alb, Backend, BackendId, BackendKind, ForwardedHeaders, Origin, OriginProvider, Scheme,
-    TimeSeriesMerge,
+pub use authenticator::{
+    Authenticator, AuthenticatorId, AuthenticatorKind, Password, Secret, UserRoute, UserRouter,
 };
-pub use listener::{Listener, ListenerId, Route, RouteTable};
+pub use backend::{
+    Alb, Backend, BackendId, BackendKind, ForwardedHeaders, Latency, Origin, OriginProvider, Retry,
+    Scheme, TimeSeriesMerge,
+};
+pub use listener::{Listener, ListenerId, Network, Route, RouteTable};
+pub use path::{Cors, Edit, EditAction, Edits, Handler, LocalAnswer, Matching, Methods, PathRule};
 pub use pool::{Mechanism, PoolId, PoolMember, PoolPlan};
 
 /// Counts plans: each committed configuration is one more than the last.
@@ -29,6 +35,8 @@ pub struct Plan {
     pub listeners: Vec<Listener>,
     /// Every backend; a [`BackendId`] is an index into this. Discovered members come after the static ones.
     pub backends: Vec<std::sync::Arc<Backend>>,
+    /// Every authenticator; an [`AuthenticatorId`] is an index into this.
+    pub authenticators: Vec<Authenticator>,
     /// Every pool; a [`PoolId`] is an index into this.
     pub pools: Vec<PoolPlan>,
 }

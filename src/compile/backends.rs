@@ -1,7 +1,7 @@
 //! Section `backends`: origins, and ALBs by way of `pools`.
 
 use ringway_shards::plan::{
-    Backend, BackendId, BackendKind, ForwardedHeaders, Origin, OriginProvider,
+    Backend, BackendId, BackendKind, ForwardedHeaders, Origin, OriginProvider, PathRule,
 };
 use serde_json::{Map, Value as Json};
 
@@ -46,6 +46,9 @@ pub(super) fn compile(
                 provider_label: live.name(),
                 replica_group: replica_group.into(),
                 capture_bytes_max,
+                paths: vec![PathRule::all()],
+                latency: None,
+                compressible_types: Vec::new(),
                 kind,
             });
         }

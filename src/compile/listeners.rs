@@ -240,6 +240,7 @@ impl Settings {
             body_progress_timeout: self.body_progress_timeout.0,
             request_body_bytes_max: u64::try_from(self.body_bytes).ok(),
             truncate_request_body: self.truncate,
+            trusted_proxies: None,
             ping_path: ping_path.into(),
             routes: routes.clone(),
         }

@@ -1,7 +1,7 @@
 //! ALBs: settings of a mechanism, pools, health floors.
 
 use ringway_shards::plan::{
-    Alb, BackendId, Mechanism, PoolId, PoolMember, PoolPlan, TimeSeriesMerge,
+    Alb, BackendId, Mechanism, PoolId, PoolMember, PoolPlan, Retry, TimeSeriesMerge,
 };
 use serde_json::{Map, Value as Json};
 
@@ -238,11 +238,11 @@ pub(super) fn alb(
         own.max_query_range,
         defaults::QUERY_RANGE,
     );
-    let tsm = match merges {
+    let (tsm, concurrency_max) = match merges {
         true => merge_settings(context, &block, written),
         false => {
             refuse_merge_keys(context, &at, &block);
-            TimeSeriesMerge::default()
+            (TimeSeriesMerge::default(), None)
         }
     };
     if merges {
@@ -254,6 +254,10 @@ pub(super) fn alb(
         fanout_bytes_max: (fanout_bytes > 0).then_some(fanout_bytes),
         timeout: timeout.0,
         query_range_max: unless_zero(range).filter(|_| merges),
+        concurrency_max,
+        good_status: None,
+        retry: Retry::NONE,
+        user_router: None,
         tsm,
     };
     // 0 stands for "not set" here. Contract: ALB page, 2.1.
@@ -268,7 +272,7 @@ fn merge_settings(
     context: &mut Context<'_>,
     block: &Path,
     written: &crate::config::alb::Alb,
-) -> TimeSeriesMerge {
+) -> (TimeSeriesMerge, Option<u32>) {
     let at = block.key("output_format");
     let format = context.pick_text(
         &at,
@@ -295,10 +299,10 @@ fn merge_settings(
         tsm.dedup_tolerance_ms,
         defaults::DEDUP_TOLERANCE_MS,
     );
-    TimeSeriesMerge {
-        concurrency_max: (limit > 0).then(|| limit.saturating_mul(times)),
+    let tsm = TimeSeriesMerge {
         dedup_tolerance_ms: tolerance,
-    }
+    };
+    (tsm, (limit > 0).then(|| limit.saturating_mul(times)))
 }
 
 /// Keys that only the time series merge has: its own block is an error elsewhere, a bound that cannot be

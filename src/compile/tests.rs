@@ -184,7 +184,7 @@ fn a_time_series_merge_compiles_to_a_plan() {
     assert_eq!(alb.timeout, Duration::from_secs(90));
     assert_eq!(alb.query_range_max, Some(Duration::from_secs(14 * 86_400)));
     assert_eq!(alb.fanout_bytes_max, Some(5000));
-    assert_eq!(alb.tsm.concurrency_max, Some(6));
+    assert_eq!(alb.concurrency_max, Some(6));
     assert_eq!(alb.tsm.dedup_tolerance_ms, 5);
     let floor = &compiled.control.floors[0];
     assert!(floor.was_reset() && !floor.admits_failing());

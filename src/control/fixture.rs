@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use ringway_shards::plan::{
     Alb, Backend, BackendId, BackendKind, ForwardedHeaders, Generation, Mechanism, Origin,
-    OriginProvider, Plan, PoolId, PoolMember, PoolPlan, Scheme, TimeSeriesMerge,
+    OriginProvider, PathRule, Plan, PoolId, PoolMember, PoolPlan, Retry, Scheme, TimeSeriesMerge,
 };
 
 /// Builds a plan backend by backend.
@@ -46,6 +46,10 @@ impl Builder {
             fanout_bytes_max: None,
             timeout: Duration::from_secs(60),
             query_range_max: None,
+            concurrency_max: None,
+            good_status: None,
+            retry: Retry::NONE,
+            user_router: None,
             tsm: TimeSeriesMerge::default(),
         };
         self.push(name, name, "alb", BackendKind::Alb(alb));
@@ -58,6 +62,7 @@ impl Builder {
             server_name: "test".into(),
             listeners: Vec::new(),
             backends: self.backends.into_iter().map(Arc::new).collect(),
+            authenticators: Vec::new(),
             pools: self.pools,
         })
     }
@@ -82,6 +87,9 @@ impl Builder {
             provider_label: provider,
             replica_group: group.into(),
             capture_bytes_max: 1 << 20,
+            paths: vec![PathRule::all()],
+            latency: None,
+            compressible_types: Vec::new(),
             kind,
         });
     }

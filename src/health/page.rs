@@ -5,7 +5,7 @@
 
 use std::time::SystemTime;
 
-use ringway_shards::plan::{Alb, Backend, BackendKind, Mechanism, Plan};
+use ringway_shards::plan::{Alb, Backend, BackendKind, Plan};
 use ringway_shards::snapshot::Health;
 use serde_json::{Map, Value, json};
 
@@ -286,7 +286,7 @@ fn row(plan: &Plan, backend: &Backend, record: &Record, groups: &[Group]) -> Row
 
 fn pool_lists(plan: &Plan, alb: &Alb, groups: &[Group]) -> PoolLists {
     let mut lists = PoolLists {
-        mechanism: mechanism_name(alb.mechanism),
+        mechanism: alb.mechanism.name(),
         ..PoolLists::default()
     };
     let mut seen = vec![false; plan.backends.len()];
@@ -305,14 +305,6 @@ fn pool_lists(plan: &Plan, alb: &Alb, groups: &[Group]) -> PoolLists {
         list.push(plan.backends[id].name.clone());
     }
     lists
-}
-
-/// The contract's short name of a mechanism.
-pub fn mechanism_name(mechanism: Mechanism) -> &'static str {
-    match mechanism {
-        Mechanism::RoundRobin => "rr",
-        Mechanism::TimeSeriesMerge => "tsm",
-    }
 }
 
 /// The page's word for a provider: the seed page shows `proxy` for a reverse proxy.

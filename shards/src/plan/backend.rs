@@ -4,6 +4,8 @@ use std::time::Duration;
 
 use ringway_io::net::tls::ClientTls;
 
+use super::authenticator::UserRouter;
+use super::path::PathRule;
 use super::pool::{Mechanism, PoolId};
 
 /// Index of a backend in its plan and in every table of it.
@@ -30,6 +32,13 @@ pub struct Backend {
     pub replica_group: Box<str>,
     /// Most bytes one answer may take when it is captured for a fan-out.
     pub capture_bytes_max: u64,
+    /// Its path table, in the order of matching; never empty.
+    pub paths: Vec<PathRule>,
+    /// Simulated latency of requests that clients make of it; `None`: none.
+    pub latency: Option<Latency>,
+    /// Content types (lower case, without parameters) whose answers are compressed towards clients; `/*` at the
+    /// end stands for all of a kind. Empty: none.
+    pub compressible_types: Vec<Box<str>>,
     /// What it is.
     pub kind: BackendKind,
 }
@@ -110,7 +119,45 @@ pub struct Origin {
     pub injected_labels: Vec<(String, String)>,
 }
 
+/// Time added to each request, evenly spread between the two.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Latency {
+    /// Least.
+    pub min: Duration,
+    /// Most.
+    pub max: Duration,
+}
+
+/// When a request that failed at one member goes to another. New in ringway.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Retry {
+    /// Most members tried after the first; 0: never.
+    pub attempts_max: u8,
+    /// Retries in flight, in percent of the ALB's requests in flight.
+    pub budget_percent: u8,
+    /// Retries a second that the budget always grants, over all shards.
+    pub floor_per_second: u32,
+    /// Most bytes of a request body that are kept so that they can be sent again.
+    pub body_bytes_max: u64,
+    /// How long a member may take to its first byte before another is asked; `None`: its own timeout.
+    pub try_timeout: Option<Duration>,
+}
+
+impl Retry {
+    /// No other member is ever asked.
+    pub const NONE: Retry = Retry {
+        attempts_max: 0,
+        budget_percent: 0,
+        floor_per_second: 0,
+        body_bytes_max: 0,
+        try_timeout: None,
+    };
+}
+
 /// An application load balancer.
+///
+/// `pool` of a user router holds its targets, so that one walk finds who is below an ALB; nobody takes turns
+/// there.
 #[derive(Debug)]
 pub struct Alb {
     /// How it chooses.
@@ -123,6 +170,14 @@ pub struct Alb {
     pub timeout: Duration,
     /// Longest `end - start` of a range query; `None`: no limit. Contract: tsm page, 2.
     pub query_range_max: Option<Duration>,
+    /// Members in flight at once in a fan-out; `None`: all. Contract: decisions, 14.
+    pub concurrency_max: Option<u32>,
+    /// Status codes that are good for `fgr`; `None`: all below 400.
+    pub good_status: Option<Vec<u16>>,
+    /// When another member is asked; for `rr`.
+    pub retry: Retry,
+    /// Settings of `ur`.
+    pub user_router: Option<UserRouter>,
     /// Settings of `tsm`; the defaults under other mechanisms.
     pub tsm: TimeSeriesMerge,
 }
@@ -130,8 +185,6 @@ pub struct Alb {
 /// Settings of the time series merge mechanism.
 #[derive(Clone, Debug, Default)]
 pub struct TimeSeriesMerge {
-    /// Members in flight at once; `None`: all.
-    pub concurrency_max: Option<u32>,
     /// Points of one series this close together count as one; 0: only equal timestamps.
     pub dedup_tolerance_ms: u64,
 }

@@ -13,6 +13,28 @@ pub enum Mechanism {
     RoundRobin,
     /// `tsm`: all members, answers merged.
     TimeSeriesMerge,
+    /// `fr`: all members, the first answer.
+    FirstResponse,
+    /// `fgr`: all members, the first good answer.
+    FirstGoodResponse,
+    /// `nlm`: all members, the answer modified last.
+    NewestLastModified,
+    /// `ur`: one member, by the request's user.
+    UserRouter,
+}
+
+impl Mechanism {
+    /// The short name: configuration, metrics, status page.
+    pub fn name(self) -> &'static str {
+        match self {
+            Mechanism::RoundRobin => "rr",
+            Mechanism::TimeSeriesMerge => "tsm",
+            Mechanism::FirstResponse => "fr",
+            Mechanism::FirstGoodResponse => "fgr",
+            Mechanism::NewestLastModified => "nlm",
+            Mechanism::UserRouter => "ur",
+        }
+    }
 }
 
 /// A pool as configured: who may be a member, whatever their health.

@@ -4,7 +4,6 @@ use ringway_shards::plan::BackendKind;
 
 use super::{Counts, Families, PROBE_BUCKETS_S, Scene};
 use crate::control::reload::DURATION_BUCKETS_S;
-use crate::health::page::mechanism_name;
 use crate::utc::unix_seconds;
 
 /// Puts all of them into `families`.
@@ -95,7 +94,7 @@ fn pools(scene: &Scene<'_>, families: &mut Families) {
         };
         let labels = [
             ("backend_name", &*backend.name),
-            ("mechanism", mechanism_name(alb.mechanism)),
+            ("mechanism", alb.mechanism.name()),
         ];
         families.gauge(
             "ringway_alb_live_members",

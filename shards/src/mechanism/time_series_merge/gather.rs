@@ -213,7 +213,6 @@ fn fan_out<'a>(
         }
     }
     let at_once = settings
-        .tsm
         .concurrency_max
         .map_or(usize::MAX, |limit| limit as usize);
     Fanout::new(members, at_once)
