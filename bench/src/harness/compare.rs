@@ -8,7 +8,7 @@ use std::net::SocketAddr;
 
 use anyhow::Result;
 
-use super::launch::Place;
+use super::launch::{Place, Share};
 use super::measure::{Load, Offered, Sample};
 use super::proxy::{Program, Proxy, Setup};
 use super::run::Budget;
@@ -64,7 +64,7 @@ pub(super) fn compare(
         window: options.window,
         place: Place {
             cpu: Some(setup.layout.load),
-            nice: setup.nice,
+            share: Share::Nice(setup.nice),
         },
     };
     let closed = turns(options.rounds, &mut entries, &load, budget, |entry| {

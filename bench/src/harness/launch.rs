@@ -21,8 +21,41 @@ pub const LAUNCH: &str = "launch";
 pub(super) struct Place {
     /// The only CPU it may use; `None` leaves that to the program.
     pub(super) cpu: Option<usize>,
-    /// Its niceness.
-    pub(super) nice: i32,
+    /// How it shares it.
+    pub(super) share: Share,
+}
+
+/// How a program shares its CPU with others.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Share {
+    /// At this niceness.
+    Nice(i32),
+    /// Whatever the others leave, and it gives way at once: a nice program is still allowed to finish its
+    /// slice, some 3 ms, while one that wakes beside it waits.
+    Leftover,
+}
+
+/// How [`Share::Leftover`] is written on the command line.
+const LEFTOVER: &str = "leftover";
+
+impl std::fmt::Display for Share {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Share::Nice(nice) => nice.fmt(f),
+            Share::Leftover => f.write_str(LEFTOVER),
+        }
+    }
+}
+
+impl std::str::FromStr for Share {
+    type Err = std::num::ParseIntError;
+
+    fn from_str(text: &str) -> Result<Share, Self::Err> {
+        match text {
+            LEFTOVER => Ok(Share::Leftover),
+            nice => nice.parse().map(Share::Nice),
+        }
+    }
 }
 
 /// Returns the command that launches `program` at `place`.
@@ -34,13 +67,13 @@ pub(super) fn command(place: Place, program: &Path) -> Result<Command> {
         LAUNCH,
         &std::process::id().to_string(),
         &cpu,
-        &place.nice.to_string(),
+        &place.share.to_string(),
     ]);
     command.arg(program);
     Ok(command)
 }
 
-/// Does what `launch PARENT CPU NICE PROGRAM ARGUMENTS…` asks for. Returns only with an error.
+/// Does what `launch PARENT CPU SHARE PROGRAM ARGUMENTS…` asks for. Returns only with an error.
 pub fn launch(mut arguments: impl Iterator<Item = String>) -> Result<std::convert::Infallible> {
     let mut next = |what: &str| {
         arguments
@@ -52,13 +85,32 @@ pub fn launch(mut arguments: impl Iterator<Item = String>) -> Result<std::conver
         "any" => None,
         text => Some(text.parse().context("launch: cpu")?),
     };
-    let nice: i32 = next("niceness")?.parse().context("launch: niceness")?;
+    let share: Share = next("share")?.parse().context("launch: share")?;
     let program = next("program")?;
-    placement::place(cpu, (nice != 0).then_some(nice))?;
+    match share {
+        Share::Nice(nice) => placement::place(cpu, (nice != 0).then_some(nice))?,
+        Share::Leftover => {
+            placement::place(cpu, None)?;
+            placement::take_only_what_is_left()?;
+        }
+    }
     set_parent_process_death_signal(Some(Signal::TERM)).context("launch: death signal")?;
     if getppid().map(Pid::as_raw_nonzero).map(i32::from) != Some(parent) {
         bail!("launch: the harness ended before {program} began");
     }
     let error = Command::new(&program).args(arguments).exec();
     Err(error).with_context(|| format!("cannot start {program}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_share_survives_the_command_line() {
+        for share in [Share::Nice(-15), Share::Nice(0), Share::Leftover] {
+            assert_eq!(share.to_string().parse(), Ok(share));
+        }
+        assert!("idle".parse::<Share>().is_err());
+    }
 }

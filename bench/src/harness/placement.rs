@@ -1,5 +1,10 @@
 //! Which CPU a process runs on, at which niceness, with how many files.
 
+#![expect(
+    unsafe_code,
+    reason = "no safe library sets another scheduling policy than the niceness"
+)]
+
 use anyhow::{Context, Result, bail};
 use rustix::process::{Resource, Rlimit, getrlimit, setpriority_process, setrlimit};
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
@@ -19,6 +24,20 @@ pub fn place(cpu: Option<usize>, nice: Option<i32>) -> Result<()> {
     if let Some(nice) = nice {
         setpriority_process(None, nice)
             .with_context(|| format!("cannot run at niceness {nice}"))?;
+    }
+    Ok(())
+}
+
+/// Lets this process run only while nobody else wants its CPU (the scheduler's idle policy, which needs no
+/// privilege). Inherited like the rest.
+pub fn take_only_what_is_left() -> Result<()> {
+    // SAFETY: an all-zero `sched_param` is valid, and the kernel only reads it.
+    let refused = unsafe {
+        let parameters: libc::sched_param = std::mem::zeroed();
+        libc::sched_setscheduler(0, libc::SCHED_IDLE, &raw const parameters) != 0
+    };
+    if refused {
+        return Err(std::io::Error::last_os_error()).context("cannot take the idle policy");
     }
     Ok(())
 }

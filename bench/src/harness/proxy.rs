@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 
-use super::launch::Place;
+use super::launch::{Place, Share};
 use super::measure::get_once;
 use super::placement::Layout;
 use super::process::Process;
@@ -186,7 +186,7 @@ impl Program {
             .with_context(|| format!("cannot write {}", config.display()))?;
         let place = Place {
             cpu: self.kind.cpu(setup.layout),
-            nice: setup.nice,
+            share: Share::Nice(setup.nice),
         };
         let arguments = self.kind.arguments(&config, setup.dir);
         let mut process = Process::start(name, place, &self.path, &arguments, setup.dir)?;

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
 
-use super::launch::Place;
+use super::launch::{Place, Share};
 use super::placement::{Layout, raise_file_limit};
 use super::process::Process;
 use super::proxy::{Kind, Program, Setup, beside_this};
@@ -92,7 +92,7 @@ pub fn run(options: &Options) -> Result<ExitCode> {
     let scratch = Scratch::new()?;
     let place = Place {
         cpu: Some(layout.origin),
-        nice: options.nice,
+        share: Share::Nice(options.nice),
     };
     let (_origin, origin) = start_origin(0, "origin", place, &scratch.0)?;
     let setup = Setup {

@@ -2,9 +2,9 @@
 //!
 //! One ringway with one shard serves small requests in the open loop, first alone, then while one
 //! client asks again and again for a range query that three origins answer with 8 MB each. All that
-//! belongs to the merging (client and origins) runs at a low priority on the load's CPU: it must
-//! not delay the generator whose latencies are read. `generator_lag` of the result shows whether
-//! that worked.
+//! belongs to the merging (client and origins) takes only what is left of the load's CPU: it must not
+//! delay the generator whose latencies are read, nor the origin of the small requests. `generator_lag`
+//! of the result shows whether that worked.
 
 use std::net::SocketAddr;
 
@@ -12,7 +12,7 @@ use anyhow::{Context, Result};
 use serde::Serialize;
 
 use super::Options;
-use super::launch::Place;
+use super::launch::{Place, Share};
 use super::measure::{Load, Offered, Sample, WARMUP};
 use super::process::Process;
 use super::proxy::{Program, Setup};
@@ -20,10 +20,6 @@ use super::run::start_origin;
 use crate::fixtures::RangeAnswer;
 
 const CONFIG: &str = include_str!("../../peers/ringway-tail.yaml");
-/// What must not get in the way of the measurement is so much nicer.
-const NICER_BY: i32 = 10;
-/// The nicest the kernel knows.
-const NICEST: i32 = 19;
 /// Connections of the small requests.
 const SMALL_CONNECTIONS: usize = 16;
 
@@ -57,7 +53,7 @@ pub(super) fn tail(options: &Options, program: &Program, setup: &Setup<'_>) -> R
         window: options.tail_window,
         place: Place {
             cpu: Some(setup.layout.load),
-            nice: setup.nice,
+            share: Share::Nice(setup.nice),
         },
     };
     let merging = Load {
@@ -68,7 +64,7 @@ pub(super) fn tail(options: &Options, program: &Program, setup: &Setup<'_>) -> R
         window: options.tail_window + WARMUP * 2,
         place: Place {
             cpu: Some(setup.layout.load),
-            nice: (setup.nice + NICER_BY).min(NICEST),
+            share: Share::Leftover,
         },
     };
     let alone = Offered::start(proxy.address, &small, pid)?.finish()?;
@@ -86,7 +82,7 @@ pub(super) fn tail(options: &Options, program: &Program, setup: &Setup<'_>) -> R
 fn range_origins(setup: &Setup<'_>) -> Result<Vec<(Process, SocketAddr)>> {
     let place = Place {
         cpu: Some(setup.layout.origin),
-        nice: (setup.nice + NICER_BY).min(NICEST),
+        share: Share::Leftover,
     };
     (0..3)
         .map(|number| start_origin(number, &format!("range{number}"), place, setup.dir))

@@ -175,6 +175,10 @@ impl Origin {
     }
 }
 
+/// Most bytes of one write. A system call is not interrupted where the kernel is built without preemption, so
+/// that megabytes in one call keep the generator, on the same CPU, from running for milliseconds.
+const WRITE_BYTES_MAX: usize = 64 * 1024;
+
 impl Connection {
     fn new(stream: TcpStream) -> Self {
         Self {
@@ -201,7 +205,8 @@ impl Connection {
     /// Writes what the socket takes. Returns whether the connection is alive.
     fn write(&mut self) -> bool {
         while let Some(answer) = self.outgoing.front() {
-            match self.stream.write(&answer[self.written..]) {
+            let end = answer.len().min(self.written + WRITE_BYTES_MAX);
+            match self.stream.write(&answer[self.written..end]) {
                 Ok(count) if self.written + count == answer.len() => {
                     self.outgoing.pop_front();
                     self.written = 0;
