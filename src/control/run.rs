@@ -20,11 +20,12 @@ use super::reload::{Gate, Refusal, Tally};
 use super::state::{Action, Event, ProbeId, State};
 use crate::admin::metrics::{ProbeCounts, Scene};
 use crate::admin::process::Process;
-use crate::admin::server::{Call, CheckNow, Servers};
+use crate::admin::server::{Call, CheckNow, NoCheck, Servers};
 use crate::compile::{Compiled, ControlSettings, HealthCheck};
 use crate::config::Problem;
 use crate::discovery::dns;
 use crate::health::Outcome;
+use crate::health::on_demand::OnDemand;
 use crate::health::page::Page;
 use crate::health::schedule::{AddressBook, Prober, Report};
 use crate::log::Log;
@@ -114,6 +115,7 @@ pub struct Core {
     probers: BTreeMap<Box<str>, Prober>,
     probe_id: u64,
     probe_counts: BTreeMap<Box<str>, ProbeCounts>,
+    on_demand: OnDemand,
     reports: mpsc::Sender<Report>,
     book: watch::Sender<AddressBook>,
     wanted: watch::Sender<Vec<Box<str>>>,
@@ -180,6 +182,7 @@ impl Core {
             probers: BTreeMap::new(),
             probe_id: 0,
             probe_counts: BTreeMap::new(),
+            on_demand: OnDemand::default(),
             reports,
             book: watch::channel(AddressBook::default()).0,
             wanted,
@@ -307,12 +310,17 @@ impl Core {
 
     fn on_report(&mut self, report: Report) {
         let counts = self.probe_counts.entry(report.backend.clone()).or_default();
-        let passed = report.outcome == Outcome::Passed;
+        let Some(outcome) = report.outcome else {
+            counts.panicked += 1;
+            tracing::error!(backend = %report.backend, "a probe panicked: this is a bug of ringway");
+            return;
+        };
+        let passed = outcome == Outcome::Passed;
         counts.count(passed, report.took.as_secs_f64());
         self.apply(Event::Probed {
             backend: report.backend,
             probe: report.probe,
-            outcome: report.outcome,
+            outcome,
             at: SystemTime::now(),
         });
     }
@@ -360,21 +368,26 @@ impl Core {
         }
     }
 
-    fn check_now(&self, name: &str) -> Option<CheckNow> {
-        let settings = self.settings.as_ref()?;
-        let check = settings
-            .health_checks
-            .iter()
-            .find(|check| *check.backend_name == *name)?;
+    fn check_now(&mut self, name: &str) -> Result<CheckNow, NoCheck> {
+        let checks = self.settings.iter().flat_map(|all| &all.health_checks);
+        let check = checks
+            .into_iter()
+            .find(|check| *check.backend_name == *name)
+            .ok_or(NoCheck::Unknown)?
+            .clone();
         let (_, record) = self
             .state
             .backends()
-            .find(|(backend, _)| *backend.name == *name)?;
-        Some(CheckNow {
-            check: check.clone(),
+            .find(|(backend, _)| *backend.name == *name)
+            .ok_or(NoCheck::Unknown)?;
+        let (health, detail) = (record.health().value(), record.detail().to_owned());
+        let slot = self.on_demand.admit(name, Instant::now());
+        Ok(CheckNow {
+            check,
             book: self.book.borrow().clone(),
-            health: record.health().value(),
-            detail: record.detail().to_owned(),
+            health,
+            detail,
+            slot: slot.ok_or(NoCheck::Busy)?,
         })
     }
 

@@ -57,6 +57,12 @@ fn health(scene: &Scene<'_>, families: &mut Families) {
                 count as f64,
             );
         }
+        families.counter(
+            "trickster_healthcheck_probe_panic_recovered_total",
+            "Probes ended by a panic that was caught",
+            &[("backend_name", name)],
+            counts.panicked as f64,
+        );
     }
 }
 

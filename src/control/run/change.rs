@@ -316,6 +316,8 @@ impl Core {
                 recovery: check.recovery_threshold,
             };
             let name = check.backend_name.clone();
+            // So that its rows are there before its first result.
+            self.probe_counts.entry(name.clone()).or_default();
             probes.insert(
                 name.clone(),
                 Probed {

@@ -139,6 +139,41 @@ fn empty_lists_are_left_out() {
 }
 
 #[test]
+fn the_web_page_has_every_row_without_a_script() {
+    let html = Page::of(&state()).write(Format::Html);
+    let row = "<tr role=\"row\" data-name=\"flux-01\" class=\"unavailable\"><th role=\"rowheader\" \
+               scope=\"row\">flux-01</th><td role=\"cell\" data-label=\"Provider\">proxy</td>\
+               <td role=\"cell\" data-label=\"State\"><span class=\"state\">unavailable</span></td>\
+               <td role=\"cell\" data-label=\"Details\">since 2020-01-01 00:00:07 UTC; \
+               error probing target: dial tcp: refused</td></tr>";
+    assert!(html.contains(row), "{html}");
+    for part in [
+        "<title>2 unavailable, 2 available, 1 initializing, 1 unchecked \u{2013} Trickster",
+        ">alb (rr)<",
+        "unavailable: flux-01; available: prom-01; initializing: fresh-01; unchecked: proxy-01<",
+        "not configured for automated health checks<",
+        "<html lang=\"en\">",
+        "<caption>",
+    ] {
+        assert!(html.contains(part), "{part}: {html}");
+    }
+}
+
+#[test]
+fn names_cannot_become_markup_of_the_web_page() {
+    let mut state = State::new(at(0));
+    let plan = Builder::default().origin("<script>&", "127.0.0.1").plan(1);
+    state.apply(Event::Adopted {
+        plan,
+        probes: [].into(),
+        at: at(0),
+    });
+    let html = Page::of(&state).write(Format::Html);
+    assert!(html.contains("data-name=\"&lt;script&gt;&amp;\""), "{html}");
+    assert_eq!(html.matches("<script>").count(), 1, "only the page's own");
+}
+
+#[test]
 fn the_yaml_page_says_the_same() {
     let text = Page::of(&state()).write(Format::Yaml);
     assert!(
@@ -171,20 +206,4 @@ fn long_names_widen_their_column() {
         text.contains("\na-backend-with-a-long-name   proxy        not conf"),
         "{text}"
     );
-}
-
-#[test]
-fn formats_are_chosen_by_accept_and_query() {
-    for (accept, query, format) in [
-        ("", "", Format::Text),
-        ("*/*", "", Format::Text),
-        ("application/json", "", Format::Json),
-        ("text/html, application/json;q=0.9", "", Format::Json),
-        ("", "json", Format::Json),
-        ("", "format=json", Format::Json),
-        ("text/yaml", "", Format::Yaml),
-        ("", "yaml", Format::Yaml),
-    ] {
-        assert_eq!(Format::asked_for(accept, query), format, "{accept} {query}");
-    }
 }
