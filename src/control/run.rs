@@ -281,6 +281,17 @@ impl Core {
                     tracing::info!(backend = %backend, shard = id.0, "origin answers requests again")
                 }
             },
+            ShardEvent::Unreached {
+                backend,
+                answered,
+                failures,
+            } => self.apply(Event::Unreached {
+                backend,
+                answered,
+                failures,
+                now: Instant::now(),
+                at: SystemTime::now(),
+            }),
             ShardEvent::Metrics(token, metrics) => {
                 if let Some(scrape) = self.scrapes.get_mut(&token) {
                     scrape.answers.push((id, metrics));
@@ -321,6 +332,7 @@ impl Core {
             backend: report.backend,
             probe: report.probe,
             outcome,
+            began: report.began,
             at: SystemTime::now(),
         });
     }
@@ -398,6 +410,15 @@ impl Core {
         if let Err(shard) = self.outbox.flush() {
             self.end(Ended::ShardEnded(format!("shard-{} is gone", shard.0)));
         }
+        if self
+            .state
+            .ejections()
+            .next_return()
+            .is_some_and(|due| due <= now)
+        {
+            let at = SystemTime::now();
+            self.apply(Event::Due { now, at });
+        }
         self.advance_change(now);
         self.reload_when_due(now);
         self.finish_scrapes(now);
@@ -420,6 +441,7 @@ impl Core {
             self.change.is_none().then_some(self.look_due).flatten(),
             self.scrapes.values().map(|scrape| scrape.until).min(),
             self.drain.as_ref().map(|drain| drain.until),
+            self.state.ejections().next_return(),
         ]
         .into_iter()
         .flatten()

@@ -10,6 +10,7 @@ use ringway_shards::snapshot::Health;
 use serde_json::{Map, Value, json};
 
 use super::Record;
+use crate::control::ejection::Ejections;
 use crate::control::state::State;
 use crate::utc::page_time;
 
@@ -72,6 +73,8 @@ struct PoolLists {
     available: Vec<Box<str>>,
     unchecked: Vec<Box<str>>,
     initializing: Vec<Box<str>>,
+    /// Left out for failures of their connections; in none of the other lists but `unavailable`.
+    ejected: Vec<Box<str>>,
 }
 
 impl PoolLists {
@@ -79,6 +82,7 @@ impl PoolLists {
     fn lists(&self) -> impl Iterator<Item = (&'static str, &'static str, &[Box<str>])> {
         let lists = [
             ("u", "unavailablePoolMembers", &self.unavailable),
+            ("e", "ejectedPoolMembers", &self.ejected),
             ("a", "availablePoolMembers", &self.available),
             ("i", "initializingPoolMembers", &self.initializing),
             ("nc", "uncheckedPoolMembers", &self.unchecked),
@@ -104,6 +108,7 @@ impl Page {
             let known = Known {
                 plan,
                 groups: &groups,
+                ejections: state.ejections(),
             };
             for (backend, record) in state.backends() {
                 rows.push(row(&known, backend, record));
@@ -259,6 +264,7 @@ fn group_of(backend: &Backend, record: &Record, in_table: Health) -> Group {
 struct Known<'a> {
     plan: &'a Plan,
     groups: &'a [Group],
+    ejections: &'a Ejections,
 }
 
 fn row(known: &Known<'_>, backend: &Backend, record: &Record) -> Row {
@@ -289,8 +295,10 @@ fn pool_lists(known: &Known<'_>, alb: &Alb) -> PoolLists {
         if std::mem::replace(&mut seen[id], true) {
             continue;
         }
+        let is_out = known.ejections.is_out(alb.pool, member.backend);
         let list = match known.groups[id] {
             Group::Unavailable => &mut lists.unavailable,
+            _ if is_out => &mut lists.ejected,
             Group::Available => &mut lists.available,
             Group::Initializing => &mut lists.initializing,
             Group::Unchecked => &mut lists.unchecked,

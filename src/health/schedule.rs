@@ -40,6 +40,8 @@ pub struct Report {
     pub probe: ProbeId,
     /// What was found; `None` when the probe panicked, which says nothing of the backend.
     pub outcome: Option<Outcome>,
+    /// When it began.
+    pub began: Instant,
     /// How long it took.
     pub took: Duration,
 }
@@ -87,6 +89,7 @@ async fn run(
             backend: check.backend_name.clone(),
             probe: id,
             outcome,
+            began,
             took: began.elapsed(),
         };
         if reports.send(report).await.is_err() {

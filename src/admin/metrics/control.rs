@@ -115,6 +115,21 @@ fn pools(scene: &Scene<'_>, families: &mut Families) {
             plan.pools[alb.pool.0 as usize].members.len() as f64,
         );
     }
+    for standing in scene.state.ejections().standings() {
+        let labels = [("alb_name", standing.alb), ("member", standing.member)];
+        families.gauge(
+            "ringway_alb_member_ejected",
+            "1 while a pool leaves a member out because its connections fail",
+            &labels,
+            f64::from(u8::from(standing.is_out)),
+        );
+        families.counter(
+            "trickster_alb_member_ejections_total",
+            "How often a pool began to leave a member out",
+            &labels,
+            standing.ejections as f64,
+        );
+    }
     families.gauge(
         "ringway_plan_generation",
         "Number of the configuration in force, counted since start",

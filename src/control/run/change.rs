@@ -337,6 +337,7 @@ impl Core {
         self.apply(Event::Adopted {
             plan: plan.clone(),
             probes,
+            ejection: Vec::new(),
             at: SystemTime::now(),
         });
     }

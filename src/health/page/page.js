@@ -7,6 +7,7 @@
   const GROUPS = ["unavailable", "available", "initializing", "unchecked"];
   const MEMBERS = [
     ["unavailable", "unavailablePoolMembers"],
+    ["ejected", "ejectedPoolMembers"],
     ["available", "availablePoolMembers"],
     ["initializing", "initializingPoolMembers"],
     ["unchecked", "uncheckedPoolMembers"],
