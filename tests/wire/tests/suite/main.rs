@@ -4,6 +4,7 @@
 
 mod admin;
 mod check;
+mod ejection;
 mod fake_prometheus;
 mod forwarded_headers;
 mod framing_bodies;
