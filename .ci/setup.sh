@@ -22,7 +22,7 @@ fail() {
 
 # program:package:service ("-" where a package has none)
 case $purpose in
-    test) needs=(cc:gcc:- git:git:- python3:python3:- nginx:nginx:nginx prometheus:prometheus:prometheus promtool:prometheus:prometheus) ;;
+    test) needs=(cc:gcc:- git:git:- python3:python3:- nginx:nginx:nginx prometheus:prometheus:prometheus promtool:prometheus:prometheus chromium:chromium:-) ;;
     bench) needs=(cc:gcc:- nginx:nginx:nginx haproxy:haproxy:haproxy) ;;
     build | demo) needs=(cc:gcc:-) ;;
     *) fail "unknown purpose $purpose" ;;

@@ -1,8 +1,9 @@
 //! The control core: one thread that owns every fact that changes while the process runs.
 //!
-//! `run` gathers events and performs actions, `state` decides, `publish` makes the tables, `reload` brings a new
-//! configuration in. Shards hold replicas and never decide.
+//! `run` gathers events and performs actions, `state` decides (`ejection` for it, whom pools leave out), `publish`
+//! makes the tables, `reload` brings a new configuration in. Shards hold replicas and never decide.
 
+pub mod ejection;
 #[cfg(test)]
 pub(crate) mod fixture;
 pub mod publish;

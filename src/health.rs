@@ -1,13 +1,14 @@
 //! Active health checks: what a probe found out, and what that makes of a backend.
 //!
 //! [`Record`] is the state machine of one backend, pure and without a clock. `probe` asks an origin once,
-//! `schedule` decides when, `page` shows what is known. The record itself lives in `control::state`.
+//! `schedule` decides when, `on_demand` how often an operator may, `page` shows what is known. The record itself lives in `control::state`.
 //! Contract: health page, 3.
 
 use std::time::SystemTime;
 
 use ringway_shards::snapshot::Health;
 
+pub mod on_demand;
 pub mod page;
 pub mod probe;
 pub mod schedule;

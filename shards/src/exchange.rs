@@ -128,19 +128,27 @@ async fn run(task: &Task<'_>, client: &mut Client, upload: &mut Upload) -> Resul
     let mut request = task.shard.buffers.take();
     write_head(&mut request, task, origin, client, upload);
     request.extend_from_slice(upload.came_with_head());
+    let cells = task.view.active.cells(task.backend.id);
+    client.state.asked.replace(Some(cells.clone()));
     let result = attempts(task, origin, client, &pace, upload, &mut request).await;
+    client.state.asked.take();
     task.shard.buffers.give(request);
     let status = match &result {
         Ok(()) => client.state.status.get(),
         Err(_) => 0,
     };
-    let cells = task.view.active.cells(task.backend.id);
     cells.count_upstream(client.head.method(), status, client.state.elapsed());
     match &result {
-        Ok(()) => task.shard.note_origin(task.backend, cells, None),
+        Ok(()) => {
+            task.shard.note_origin(task.backend, cells, None);
+            task.shard.note_reach(cells, false);
+        }
         Err(failure) if failure.fault() == Fault::Upstream => {
             task.shard
                 .note_origin(task.backend, cells, Some(&failure.to_string()));
+            if failure.is_of_transport() {
+                task.shard.note_reach(cells, true);
+            }
         }
         Err(_) => {}
     }
@@ -215,6 +223,8 @@ async fn attempts(
         End::Clean | End::Spent => {}
         End::Tunnel => {
             client.state.keep.set(false);
+            // It has answered: a tunnel that nobody uses any more is no failure.
+            client.state.asked.take();
             client.watch.watch_peer(false);
             Box::pin(tunnel::run(client, peer, task.listener.idle_timeout)).await;
         }

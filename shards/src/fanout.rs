@@ -118,6 +118,13 @@ pub(crate) async fn fetch(mut ask: Ask<'_>) -> Result<Fetched, MemberFailure> {
     let failure = result.as_ref().err().map(ToString::to_string);
     ask.shard
         .note_origin(ask.backend, &cells, failure.as_deref());
+    match &result {
+        Ok(_) => ask.shard.note_reach(&cells, false),
+        Err(MemberFailure::Unreachable | MemberFailure::TimedOut | MemberFailure::Short) => {
+            ask.shard.note_reach(&cells, true);
+        }
+        Err(_) => {}
+    }
     result
 }
 

@@ -22,5 +22,6 @@ mod serve;
 mod shard;
 pub mod snapshot;
 pub mod spawn;
+mod streak;
 pub mod tally;
 mod tunnel;

@@ -61,6 +61,16 @@ pub enum Event {
         /// Why it failed; `None` when it answers again.
         failure: Option<String>,
     },
+    /// Exchanges of this shard with an origin failed below HTTP: no connection, a broken one, no answer in time.
+    /// Said at most every 50 ms, for as long as there is news.
+    Unreached {
+        /// The backend.
+        backend: Box<str>,
+        /// Whether it answered this shard before those, after what was said last.
+        answered: bool,
+        /// So many failed in a row since.
+        failures: u32,
+    },
     /// Counters of this shard, all since start.
     Metrics(u64, Box<ShardMetrics>),
     /// The drain ended; how many connections were cut.

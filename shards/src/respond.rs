@@ -129,6 +129,14 @@ impl Failure {
         }
     }
 
+    /// Whether the way to the origin failed, not what it said.
+    pub(crate) fn is_of_transport(&self) -> bool {
+        matches!(
+            self,
+            Failure::Acquire(_) | Failure::NoAnswer { .. } | Failure::UpstreamTimeout
+        )
+    }
+
     /// Whether nobody has read the request, so that another member may get it.
     pub(crate) fn spares_request(&self) -> bool {
         matches!(self, Failure::Acquire(_))

@@ -63,6 +63,8 @@ pub(crate) struct State {
     started: Cell<Option<Instant>>,
     /// Counters of the backend that the route led to.
     cells: RefCell<Option<Rc<BackendCells>>>,
+    /// Counters of the origin that is being asked, should time run out.
+    pub(crate) asked: RefCell<Option<Rc<BackendCells>>>,
 }
 
 /// How far the exchange has come.
@@ -106,6 +108,7 @@ pub(crate) async fn connection(shard: &Rc<Shard>, door: &Rc<Door>, incoming: Inc
             status: Cell::new(0),
             written: Cell::new(0),
             started: Cell::new(None),
+            asked: RefCell::default(),
             cells: RefCell::new(None),
         },
         tls: conn.1,
@@ -370,6 +373,10 @@ async fn send(client: &mut Client, out: Vec<u8>) -> Next {
 /// waited for and the client's request is wholly read: then nothing of the client was in flight.
 async fn interrupted(shard: &Shard, door: &Door, client: &mut Client, why: Tripped) -> Next {
     let failure = Failure::tripped(why, client.state.blame.get());
+    let asked = client.state.asked.take();
+    if let (Some(cells), Failure::UpstreamTimeout) = (asked, &failure) {
+        shard.note_reach(&cells, true);
+    }
     let phase = client.state.phase.get();
     if phase == Phase::Request {
         client.state.status.set(failure.status());

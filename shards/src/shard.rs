@@ -113,10 +113,35 @@ impl Shard {
         self.report(Event::Origin { backend, failure });
     }
 
-    fn report(&self, event: Event) {
-        if self.events.send((self.id, event)).is_err() {
+    /// Counts an exchange that failed below HTTP, or one that did not, for the control core, which ejects.
+    pub(crate) fn note_reach(&self, cells: &BackendCells, failed: bool) {
+        if cells.streak.note(failed) {
+            self.report_reach(cells);
+        }
+    }
+
+    /// Says what is due. What does not fit the queue stays, for the next exchange or the next round.
+    fn report_reach(&self, cells: &BackendCells) {
+        let now_ms = self.dog.now_ms();
+        let Some(report) = cells.streak.due(now_ms) else {
+            return;
+        };
+        let is_sent = self.report(Event::Unreached {
+            backend: cells.name().into(),
+            answered: report.answered,
+            failures: report.failures,
+        });
+        if is_sent {
+            cells.streak.said(report, now_ms);
+        }
+    }
+
+    fn report(&self, event: Event) -> bool {
+        let is_sent = self.events.send((self.id, event)).is_ok();
+        if !is_sent {
             self.cells.events_dropped.bump();
         }
+        is_sent
     }
 
     /// Binds what `plan` listens on and this shard does not yet.
@@ -274,6 +299,9 @@ pub(crate) async fn run(end: ShardEnd, shards: u32) {
         loop {
             task::sleep(REAP_EVERY).await;
             reaper.peers.reap();
+            reaper
+                .cells
+                .each_backend(|cells| reaper.report_reach(cells));
         }
     });
     let mut prepared: Option<Prepared> = None;

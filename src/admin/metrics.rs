@@ -37,6 +37,8 @@ pub struct ProbeCounts {
     pub passed: u64,
     /// Probes that failed.
     pub failed: u64,
+    /// Probes that panicked; they found nothing.
+    pub panicked: u64,
     /// How long they took; the last count is above all bounds.
     pub duration_buckets: [u64; PROBE_BUCKETS_S.len() + 1],
     /// Sum of those in seconds.

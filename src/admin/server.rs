@@ -14,22 +14,18 @@ use std::time::Duration;
 use bytes::Bytes;
 use http_body_util::Full;
 use hyper::body::Incoming;
-use hyper::header::{
-    ACCEPT, ALLOW, CACHE_CONTROL, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue,
-    IF_MODIFIED_SINCE, LAST_MODIFIED,
-};
+use hyper::header::{ALLOW, CACHE_CONTROL, CONTENT_TYPE, HeaderName, HeaderValue};
 use hyper::service::service_fn;
 use hyper::{Method, Request, Response, StatusCode};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::{Semaphore, mpsc, oneshot, watch};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, oneshot, watch};
 
-use super::metrics;
+use super::{health, metrics};
 use crate::compile::{AdminListener, AdminPage, HealthCheck};
 use crate::control::reload::Refusal;
-use crate::health::page::{Format, Page};
-use crate::health::schedule::{AddressBook, addresses_of};
-use crate::health::{Outcome, probe};
+use crate::health::page::Page;
+use crate::health::schedule::AddressBook;
 
 /// Most connections of one admin listener, where no lower limit is configured.
 pub const CONNECTIONS_MAX: u32 = 512;
@@ -45,8 +41,8 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 pub enum Call {
     /// The health page.
     Health(oneshot::Sender<Page>),
-    /// What it takes to probe this backend now; `None` where it has no probe.
-    Check(Box<str>, oneshot::Sender<Option<CheckNow>>),
+    /// What it takes to probe this backend now.
+    Check(Box<str>, oneshot::Sender<Result<CheckNow, NoCheck>>),
     /// The text of a scrape.
     Metrics(oneshot::Sender<String>),
     /// The configuration in force as YAML, secrets masked.
@@ -66,6 +62,17 @@ pub struct CheckNow {
     pub health: i8,
     /// Why it is down.
     pub detail: String,
+    /// Held while the probe runs.
+    pub slot: OwnedSemaphorePermit,
+}
+
+/// Why there is no probe on demand.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NoCheck {
+    /// No such backend, or it has no probe.
+    Unknown,
+    /// Too many are running, or the last one was just now.
+    Busy,
 }
 
 /// The admin listeners in force.
@@ -233,7 +240,7 @@ async fn serve(
     }
 }
 
-type Answer = Response<Full<Bytes>>;
+pub(super) type Answer = Response<Full<Bytes>>;
 
 /// The route of a path: an exact one, or a health path with a backend's name behind it.
 fn route<'a>(listener: &AdminListener, path: &'a str) -> Option<(AdminPage, Option<&'a str>)> {
@@ -295,17 +302,13 @@ async fn answer(
             None => unavailable(),
         },
         (AdminPage::Health, None) => match ask(calls, Call::Health).await {
-            Some(page) => health(&page, request),
+            Some(page) => health::page(&page, request),
             None => unavailable(),
         },
         (AdminPage::Health, Some(name)) => {
             let name: Box<str> = name.into();
             match ask(calls, |reply| Call::Check(name, reply)).await {
-                Some(Some(check)) => check_now(&check).await,
-                Some(None) => text(
-                    StatusCode::NOT_FOUND,
-                    "no such backend, or it has no probe\n",
-                ),
+                Some(check) => health::probe(check).await,
                 None => unavailable(),
             }
         }
@@ -344,98 +347,19 @@ fn reloaded(result: Result<(), Refusal>) -> Answer {
     }
 }
 
-fn health(page: &Page, request: &Request<Incoming>) -> Answer {
-    let header = |name| {
-        let value: Option<&HeaderValue> = request.headers().get(name);
-        value.and_then(|value| value.to_str().ok())
-    };
-    let modified = httpdate::fmt_http_date(page.last_change());
-    // Compared as dates of whole seconds, as they were sent.
-    let since = header(IF_MODIFIED_SINCE).and_then(|date| httpdate::parse_http_date(date).ok());
-    let sent = httpdate::parse_http_date(&modified).unwrap_or(page.last_change());
-    if since.is_some_and(|since| since >= sent) {
-        let answer = text(StatusCode::NOT_MODIFIED, "");
-        return with(answer, LAST_MODIFIED, &modified);
-    }
-    let query = request.uri().query().unwrap_or_default();
-    let format = Format::asked_for(header(ACCEPT).unwrap_or_default(), query);
-    let answer = text(StatusCode::OK, page.write(format));
-    let answer = with(answer, CONTENT_TYPE, format.content_type());
-    with(answer, LAST_MODIFIED, &modified)
-}
-
-/// Probes now and relays what the origin said. It changes no state.
-async fn check_now(now: &CheckNow) -> Answer {
-    let addresses = addresses_of(&now.check, &now.book);
-    let mut answer = match probe::ask(&now.check, &addresses).await {
-        Err(error) => text(
-            StatusCode::INTERNAL_SERVER_ERROR,
-            format!("error probing target: {error}\n"),
-        ),
-        Ok(found) => {
-            let outcome = probe::judge(&now.check, &found);
-            let mut answer = Response::new(Full::new(found.body));
-            copy_headers(&found.headers, answer.headers_mut());
-            *answer.status_mut() = found.status;
-            if let Outcome::Failed(why) = outcome {
-                // The expectation counts: an origin that answers 200 with the wrong body is not well.
-                *answer.status_mut() = StatusCode::SERVICE_UNAVAILABLE;
-                let status = found.status.as_u16().to_string();
-                answer = with(
-                    answer,
-                    HeaderName::from_static("trk-hc-origin-status"),
-                    &status,
-                );
-                answer = with(answer, HeaderName::from_static("trk-hc-expectation"), &why);
-            }
-            answer
-        }
-    };
-    let status = now.health.to_string();
-    answer = with(answer, HeaderName::from_static("trk-hc-status"), &status);
-    if now.health < 0 {
-        answer = with(
-            answer,
-            HeaderName::from_static("trk-hc-detail"),
-            &now.detail,
-        );
-    }
-    answer
-}
-
-/// First values only, and none that speak of the connection or the length of the body.
-fn copy_headers(from: &HeaderMap, to: &mut HeaderMap) {
-    const HELD_BACK: [&str; 8] = [
-        "connection",
-        "keep-alive",
-        "proxy-connection",
-        "te",
-        "trailer",
-        "transfer-encoding",
-        "upgrade",
-        "content-length",
-    ];
-    for name in from.keys() {
-        if let Some(value) = from.get(name)
-            && !HELD_BACK.contains(&name.as_str())
-        {
-            to.insert(name, value.clone());
-        }
-    }
-}
-
 fn unavailable() -> Answer {
     text(StatusCode::SERVICE_UNAVAILABLE, "no answer in time\n")
 }
 
-fn text(status: StatusCode, body: impl Into<Bytes>) -> Answer {
+/// An answer of this text.
+pub(super) fn text(status: StatusCode, body: impl Into<Bytes>) -> Answer {
     let mut answer = Response::new(Full::new(body.into()));
     *answer.status_mut() = status;
     with(answer, CONTENT_TYPE, "text/plain; charset=utf-8")
 }
 
 /// A value that is no header value is left out: details of failures may hold anything.
-fn with(mut answer: Answer, name: HeaderName, value: &str) -> Answer {
+pub(super) fn with(mut answer: Answer, name: HeaderName, value: &str) -> Answer {
     if let Ok(value) = HeaderValue::from_str(value) {
         answer.headers_mut().insert(name, value);
     }

@@ -7,7 +7,7 @@
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-use ringway_shards::plan::{Backend, BackendId, BackendKind, Plan, PoolMember, PoolPlan};
+use ringway_shards::plan::{Backend, BackendId, BackendKind, Plan, PoolId, PoolMember, PoolPlan};
 use ringway_shards::snapshot::{BackendState, Health, Member, Pool, PoolTable, ReplicaGroup};
 use ringway_shards::tally::Tally;
 
@@ -25,6 +25,8 @@ pub struct Facts<'a> {
     pub addresses: &'a [Arc<[SocketAddr]>],
     /// Rotation of each pool by id.
     pub tallies: &'a [Arc<Tally>],
+    /// Whether a pool leaves a member out, whatever its health.
+    pub is_out: &'a dyn Fn(PoolId, BackendId) -> bool,
 }
 
 /// The table of `plan` under `facts`.
@@ -37,7 +39,13 @@ pub fn pool_table(plan: &Plan, facts: &Facts<'_>, version: u64) -> PoolTable {
         .pools
         .iter()
         .zip(facts.tallies)
-        .map(|(pool, tally)| published_pool(plan, pool, &health, tally.clone()))
+        .map(|(pool, tally)| {
+            let is_live = |member: BackendId| {
+                let is_well = health[member.index()].value() >= pool.healthy_floor;
+                is_well && !(facts.is_out)(pool.id, member)
+            };
+            published_pool(plan, pool, &is_live, tally.clone())
+        })
         .collect();
     let backends = health
         .iter()
@@ -117,14 +125,19 @@ fn settle(plan: &Plan, recorded: &[Health], known: &mut [Option<Health>], id: Ba
     health
 }
 
-fn published_pool(plan: &Plan, pool: &PoolPlan, health: &[Health], tally: Arc<Tally>) -> Pool {
+fn published_pool(
+    plan: &Plan,
+    pool: &PoolPlan,
+    is_live: &dyn Fn(BackendId) -> bool,
+    tally: Arc<Tally>,
+) -> Pool {
     let mut groups: Vec<ReplicaGroup> = Vec::new();
     let mut live = Vec::new();
     let mut weights = Vec::new();
     for &PoolMember { backend, weight } in &pool.members {
         let member = plan.backend(backend);
         let group = group_index(&mut groups, member);
-        if health[backend.index()].value() >= pool.healthy_floor {
+        if is_live(backend) {
             live.push(Member {
                 backend: member.clone(),
                 group,

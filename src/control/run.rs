@@ -20,11 +20,12 @@ use super::reload::{Gate, Refusal, Tally};
 use super::state::{Action, Event, ProbeId, State};
 use crate::admin::metrics::{ProbeCounts, Scene};
 use crate::admin::process::Process;
-use crate::admin::server::{Call, CheckNow, Servers};
+use crate::admin::server::{Call, CheckNow, NoCheck, Servers};
 use crate::compile::{Compiled, ControlSettings, HealthCheck};
 use crate::config::Problem;
 use crate::discovery::dns;
 use crate::health::Outcome;
+use crate::health::on_demand::OnDemand;
 use crate::health::page::Page;
 use crate::health::schedule::{AddressBook, Prober, Report};
 use crate::log::Log;
@@ -114,6 +115,7 @@ pub struct Core {
     probers: BTreeMap<Box<str>, Prober>,
     probe_id: u64,
     probe_counts: BTreeMap<Box<str>, ProbeCounts>,
+    on_demand: OnDemand,
     reports: mpsc::Sender<Report>,
     book: watch::Sender<AddressBook>,
     wanted: watch::Sender<Vec<Box<str>>>,
@@ -180,6 +182,7 @@ impl Core {
             probers: BTreeMap::new(),
             probe_id: 0,
             probe_counts: BTreeMap::new(),
+            on_demand: OnDemand::default(),
             reports,
             book: watch::channel(AddressBook::default()).0,
             wanted,
@@ -278,6 +281,17 @@ impl Core {
                     tracing::info!(backend = %backend, shard = id.0, "origin answers requests again")
                 }
             },
+            ShardEvent::Unreached {
+                backend,
+                answered,
+                failures,
+            } => self.apply(Event::Unreached {
+                backend,
+                answered,
+                failures,
+                now: Instant::now(),
+                at: SystemTime::now(),
+            }),
             ShardEvent::Metrics(token, metrics) => {
                 if let Some(scrape) = self.scrapes.get_mut(&token) {
                     scrape.answers.push((id, metrics));
@@ -307,12 +321,18 @@ impl Core {
 
     fn on_report(&mut self, report: Report) {
         let counts = self.probe_counts.entry(report.backend.clone()).or_default();
-        let passed = report.outcome == Outcome::Passed;
+        let Some(outcome) = report.outcome else {
+            counts.panicked += 1;
+            tracing::error!(backend = %report.backend, "a probe panicked: this is a bug of ringway");
+            return;
+        };
+        let passed = outcome == Outcome::Passed;
         counts.count(passed, report.took.as_secs_f64());
         self.apply(Event::Probed {
             backend: report.backend,
             probe: report.probe,
-            outcome: report.outcome,
+            outcome,
+            began: report.began,
             at: SystemTime::now(),
         });
     }
@@ -360,21 +380,26 @@ impl Core {
         }
     }
 
-    fn check_now(&self, name: &str) -> Option<CheckNow> {
-        let settings = self.settings.as_ref()?;
-        let check = settings
-            .health_checks
-            .iter()
-            .find(|check| *check.backend_name == *name)?;
+    fn check_now(&mut self, name: &str) -> Result<CheckNow, NoCheck> {
+        let checks = self.settings.iter().flat_map(|all| &all.health_checks);
+        let check = checks
+            .into_iter()
+            .find(|check| *check.backend_name == *name)
+            .ok_or(NoCheck::Unknown)?
+            .clone();
         let (_, record) = self
             .state
             .backends()
-            .find(|(backend, _)| *backend.name == *name)?;
-        Some(CheckNow {
-            check: check.clone(),
+            .find(|(backend, _)| *backend.name == *name)
+            .ok_or(NoCheck::Unknown)?;
+        let (health, detail) = (record.health().value(), record.detail().to_owned());
+        let slot = self.on_demand.admit(name, Instant::now());
+        Ok(CheckNow {
+            check,
             book: self.book.borrow().clone(),
-            health: record.health().value(),
-            detail: record.detail().to_owned(),
+            health,
+            detail,
+            slot: slot.ok_or(NoCheck::Busy)?,
         })
     }
 
@@ -384,6 +409,15 @@ impl Core {
     fn on_time(&mut self, now: Instant) {
         if let Err(shard) = self.outbox.flush() {
             self.end(Ended::ShardEnded(format!("shard-{} is gone", shard.0)));
+        }
+        if self
+            .state
+            .ejections()
+            .next_return()
+            .is_some_and(|due| due <= now)
+        {
+            let at = SystemTime::now();
+            self.apply(Event::Due { now, at });
         }
         self.advance_change(now);
         self.reload_when_due(now);
@@ -407,6 +441,7 @@ impl Core {
             self.change.is_none().then_some(self.look_due).flatten(),
             self.scrapes.values().map(|scrape| scrape.until).min(),
             self.drain.as_ref().map(|drain| drain.until),
+            self.state.ejections().next_return(),
         ]
         .into_iter()
         .flatten()

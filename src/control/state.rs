@@ -1,19 +1,20 @@
 //! Every changing fact, and what follows from a change: `(&mut State, Event) -> Vec<Action>`.
 //!
-//! Owns the served plan, the health of each backend, the addresses of each host and the rotation of each
-//! pool. No I/O and no clock: times are part of events. `control::run` gathers the events and performs the
+//! Owns the served plan, the health of each backend, whom pools leave out, the addresses of each host and the
+//! rotation of each pool. No I/O and no clock: times are part of events. `control::run` gathers the events and performs the
 //! actions; the health page and the metrics read the same state. Promises: one change makes at most one new
 //! table, and what did not change makes none.
 
 use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
-use std::time::SystemTime;
+use std::time::{Duration, Instant, SystemTime};
 
-use ringway_shards::plan::{Alb, Backend, BackendKind, Plan};
+use ringway_shards::plan::{Alb, Backend, BackendId, BackendKind, Plan, PoolId};
 use ringway_shards::snapshot::{Health, PoolTable};
 use ringway_shards::tally::Tally;
 
+use super::ejection::{Change, Ejections, Rule, What, Why};
 use super::publish::{self, Facts};
 use crate::health::{Flip, Outcome, Record, Thresholds};
 
@@ -39,7 +40,29 @@ pub enum Event {
         plan: Arc<Plan>,
         /// Probed backends by name.
         probes: BTreeMap<Box<str>, Probed>,
+        /// When pools leave members out; the others never do.
+        ejection: Vec<(PoolId, Rule)>,
         /// When.
+        at: SystemTime,
+    },
+    /// Exchanges of a shard with an origin failed below HTTP.
+    Unreached {
+        /// The backend.
+        backend: Box<str>,
+        /// Whether it had answered that shard before those, after what was reported last.
+        answered: bool,
+        /// So many in a row since.
+        failures: u32,
+        /// When, on the clock that never turns back.
+        now: Instant,
+        /// The same on the wall.
+        at: SystemTime,
+    },
+    /// A member may have been left out for long enough.
+    Due {
+        /// When, on the clock that never turns back.
+        now: Instant,
+        /// The same on the wall.
         at: SystemTime,
     },
     /// A probe ended.
@@ -50,6 +73,8 @@ pub enum Event {
         probe: ProbeId,
         /// What was found.
         outcome: Outcome,
+        /// When the probe began, on the clock that never turns back.
+        began: Instant,
         /// When.
         at: SystemTime,
     },
@@ -92,6 +117,26 @@ pub enum Notice {
         /// Why; empty when it recovered.
         detail: String,
     },
+    /// A pool leaves a member out because its connections fail.
+    Ejected {
+        /// The ALB.
+        alb: Box<str>,
+        /// The member.
+        member: Box<str>,
+        /// Failures in a row.
+        failures: u32,
+        /// At most so long.
+        time: Duration,
+    },
+    /// A pool takes a member back.
+    Returned {
+        /// The ALB.
+        alb: Box<str>,
+        /// The member.
+        member: Box<str>,
+        /// Why.
+        why: Why,
+    },
     /// Nobody is live in this ALB's pool any more.
     PoolEmpty(Box<str>),
     /// Somebody is live again in this ALB's pool.
@@ -130,6 +175,7 @@ pub struct State {
     hosts: BTreeMap<Box<str>, Host>,
     /// By ALB name, kept over reloads.
     tallies: BTreeMap<Box<str>, Arc<Tally>>,
+    ejections: Ejections,
     table: Option<Arc<PoolTable>>,
     last_change: SystemTime,
 }
@@ -143,6 +189,7 @@ impl State {
             probes: BTreeMap::new(),
             hosts: BTreeMap::new(),
             tallies: BTreeMap::new(),
+            ejections: Ejections::default(),
             table: None,
             last_change: at,
         }
@@ -151,13 +198,30 @@ impl State {
     /// Takes in one event; what is to be done about it, in order.
     pub fn apply(&mut self, event: Event) -> Vec<Action> {
         match event {
-            Event::Adopted { plan, probes, at } => self.adopt(plan, probes, at),
+            Event::Adopted {
+                plan,
+                probes,
+                ejection,
+                at,
+            } => self.adopt(plan, probes, &ejection, at),
             Event::Probed {
                 backend,
                 probe,
                 outcome,
+                began,
                 at,
-            } => self.probed(&backend, probe, &outcome, at),
+            } => self.probed((&backend, probe), &outcome, began, at),
+            Event::Unreached {
+                backend,
+                answered,
+                failures,
+                now,
+                at,
+            } => self.failed(&backend, (answered, failures), now, at),
+            Event::Due { now, at } => {
+                let changes = self.ejections.time_passed(now);
+                self.change_pools(changes, at)
+            }
             Event::Resolved { host, addresses } => self.resolved(host, addresses),
             Event::ResolutionFailed { host, error } => self.unresolved(host, error),
         }
@@ -184,6 +248,11 @@ impl State {
         self.last_change
     }
 
+    /// Whom pools leave out.
+    pub fn ejections(&self) -> &Ejections {
+        &self.ejections
+    }
+
     /// Addresses of a host as last resolved.
     pub fn addresses(&self, host: &str) -> &[IpAddr] {
         self.hosts.get(host).map_or(&[], |host| &host.addresses)
@@ -195,6 +264,7 @@ impl State {
         &mut self,
         plan: Arc<Plan>,
         probes: BTreeMap<Box<str>, Probed>,
+        ejection: &[(PoolId, Rule)],
         at: SystemTime,
     ) -> Vec<Action> {
         let old: BTreeMap<Box<str>, Record> = self
@@ -219,48 +289,115 @@ impl State {
         for pool in &plan.pools {
             self.tallies.entry(pool.alb_name.clone()).or_default();
         }
+        self.ejections.adopt(&plan, ejection);
         self.probes = probes;
         self.plan = Some(plan);
         self.last_change = at;
+        let returned = self.keep_halves();
         // A new plan starts to count its tables anew.
         let before = self.table.take();
         let Some(table) = self.next_table() else {
             return Vec::new();
         };
-        let mut actions = vec![Action::Commit(table.clone())];
+        let mut actions = returned;
+        actions.push(Action::Commit(table.clone()));
         actions.extend(self.pool_notices(before.as_deref(), &table));
         actions
     }
 
     fn probed(
         &mut self,
-        name: &str,
-        probe: ProbeId,
+        (name, probe): (&str, ProbeId),
         outcome: &Outcome,
+        began: Instant,
         at: SystemTime,
     ) -> Vec<Action> {
         if self.probes.get(name).map(|probed| probed.probe) != Some(probe) {
             return Vec::new();
         }
-        let Some(index) = self
-            .plan
-            .iter()
-            .flat_map(|plan| &plan.backends)
-            .position(|backend| *backend.name == *name)
-        else {
+        let Some(id) = self.id_of(name) else {
             return Vec::new();
         };
-        let Some(flip) = self.records[index].observe(outcome, at) else {
-            return Vec::new();
-        };
+        let flip = self.records[id.index()].observe(outcome, at);
+        let mut actions = Vec::new();
+        if let Some(flip) = flip {
+            actions.push(Action::Tell(Notice::Health {
+                backend: name.into(),
+                flip,
+                detail: self.records[id.index()].detail().to_owned(),
+            }));
+        }
+        if *outcome == Outcome::Passed {
+            let returned = self.ejections.probe_passed(id, began);
+            actions.extend(self.told(returned));
+        }
+        if actions.is_empty() {
+            return actions;
+        }
         self.last_change = at;
-        let mut actions = vec![Action::Tell(Notice::Health {
-            backend: name.into(),
-            flip,
-            detail: self.records[index].detail().to_owned(),
-        })];
         actions.extend(self.publish());
         actions
+    }
+
+    fn failed(
+        &mut self,
+        name: &str,
+        (answered, failures): (bool, u32),
+        now: Instant,
+        at: SystemTime,
+    ) -> Vec<Action> {
+        let Some(id) = self.id_of(name) else {
+            return Vec::new();
+        };
+        let live = ByHealth::of(self);
+        let is_live: &dyn Fn(PoolId, BackendId) -> bool = &|pool, id| live.has(pool, id);
+        let changes = self.ejections.failed(id, answered, failures, now, is_live);
+        self.change_pools(changes, at)
+    }
+
+    /// What follows when members left pools or came back.
+    fn change_pools(&mut self, changes: Vec<Change>, at: SystemTime) -> Vec<Action> {
+        if changes.is_empty() {
+            return Vec::new();
+        }
+        self.last_change = at;
+        let mut actions = self.told(changes);
+        actions.extend(self.publish());
+        actions
+    }
+
+    /// Members that their pools cannot do without come back.
+    fn keep_halves(&mut self) -> Vec<Action> {
+        let live = ByHealth::of(self);
+        let is_live: &dyn Fn(PoolId, BackendId) -> bool = &|pool, id| live.has(pool, id);
+        let returned = self.ejections.keep_halves(is_live);
+        self.told(returned)
+    }
+
+    fn told(&self, changes: Vec<Change>) -> Vec<Action> {
+        let Some(plan) = &self.plan else {
+            return Vec::new();
+        };
+        let notice = |change: Change| {
+            let alb = plan.pools[change.pool.0 as usize].alb_name.clone();
+            let member = plan.backend(change.member).name.clone();
+            Action::Tell(match change.what {
+                What::Ejected { failures, time } => Notice::Ejected {
+                    alb,
+                    member,
+                    failures,
+                    time,
+                },
+                What::Returned(why) => Notice::Returned { alb, member, why },
+            })
+        };
+        changes.into_iter().map(notice).collect()
+    }
+
+    fn id_of(&self, name: &str) -> Option<BackendId> {
+        let mut backends = self.plan.iter().flat_map(|plan| &plan.backends);
+        let found = backends.find(|backend| *backend.name == *name);
+        found.map(|backend| backend.id)
     }
 
     fn resolved(&mut self, name: Box<str>, addresses: Vec<IpAddr>) -> Vec<Action> {
@@ -300,10 +437,11 @@ impl State {
 
     fn publish(&mut self) -> Vec<Action> {
         let before = self.table.clone();
+        let mut actions = self.keep_halves();
         let Some(table) = self.next_table() else {
             return Vec::new();
         };
-        let mut actions = vec![Action::Publish(table.clone())];
+        actions.push(Action::Publish(table.clone()));
         actions.extend(self.pool_notices(before.as_deref(), &table));
         actions
     }
@@ -330,6 +468,7 @@ impl State {
             health: &health,
             addresses: &addresses,
             tallies: &tallies,
+            is_out: &|pool, member| self.ejections.is_out(pool, member),
         };
         let version = self.table.as_ref().map_or(0, |table| table.version) + 1;
         let table = Arc::new(publish::pool_table(&plan, &facts, version));
@@ -367,6 +506,37 @@ impl State {
             }
         }
         notices.into_iter().map(Action::Tell).collect()
+    }
+}
+
+/// Who is live by health, whoever is ejected, at one moment.
+struct ByHealth {
+    plan: Option<Arc<Plan>>,
+    health: Vec<Health>,
+}
+
+impl ByHealth {
+    fn of(state: &State) -> Self {
+        let recorded: Vec<Health> = state.records.iter().map(Record::health).collect();
+        let plan = state.plan.clone();
+        let health = plan
+            .as_deref()
+            .map(|plan| publish::effective_health(plan, &recorded));
+        ByHealth {
+            plan,
+            health: health.unwrap_or_default(),
+        }
+    }
+
+    fn has(&self, pool: PoolId, member: BackendId) -> bool {
+        let pool = self
+            .plan
+            .iter()
+            .flat_map(|plan| plan.pools.get(pool.0 as usize))
+            .next();
+        let health = self.health.get(member.index());
+        pool.zip(health)
+            .is_some_and(|(pool, health)| health.value() >= pool.healthy_floor)
     }
 }
 

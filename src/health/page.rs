@@ -1,7 +1,7 @@
-//! The health status page: what is known of every backend, as text, JSON or YAML.
+//! The health status page: what is known of every backend, as text, JSON, YAML or a web page.
 //!
-//! Pure: [`Page::of`] copies what it needs from the state, the rest is formatting. Called by the admin
-//! listener. Contract: health page, 4.
+//! Pure: [`Page::of`] copies what it needs from the state, the rest is formatting; `format` chooses the form, `html`
+//! writes the web page. Called by the admin listener. Contract: health page, 4.
 
 use std::time::SystemTime;
 
@@ -10,47 +10,20 @@ use ringway_shards::snapshot::Health;
 use serde_json::{Map, Value, json};
 
 use super::Record;
+use crate::control::ejection::Ejections;
 use crate::control::state::State;
 use crate::utc::page_time;
+
+mod format;
+pub mod html;
+
+pub use format::Format;
 
 const TITLE: &str = "Trickster Backend Health Status";
 /// Narrowest cell, and the space behind the widest one.
 const CELL_CHARS_MIN: usize = 10;
 const CELL_GAP: usize = 3;
 const RULE_CHARS: usize = 79;
-
-/// How the page is written.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Format {
-    /// Columns for people.
-    Text,
-    /// For machines.
-    Json,
-    /// The same for others.
-    Yaml,
-}
-
-impl Format {
-    /// What a request asks for, by its `Accept` header and its query string.
-    pub fn asked_for(accept: &str, query: &str) -> Self {
-        if accept.contains("application/json") || query.contains("json") {
-            Format::Json
-        } else if accept.contains("yaml") || query.contains("yaml") {
-            Format::Yaml
-        } else {
-            Format::Text
-        }
-    }
-
-    /// Value of `Content-Type`.
-    pub fn content_type(self) -> &'static str {
-        match self {
-            Format::Text => "text/plain; charset=utf-8",
-            Format::Json => "application/json",
-            Format::Yaml => "text/yaml",
-        }
-    }
-}
 
 /// A copy of all that the page shows.
 #[derive(Clone, Debug)]
@@ -75,6 +48,13 @@ const GROUPS: [(Group, &str); 4] = [
     (Group::Unchecked, "unchecked"),
 ];
 
+impl Group {
+    fn word(self) -> &'static str {
+        let found = GROUPS.iter().find(|(group, _)| *group == self);
+        found.map_or("unchecked", |(_, word)| word)
+    }
+}
+
 #[derive(Clone, Debug)]
 struct Row {
     group: Group,
@@ -93,6 +73,25 @@ struct PoolLists {
     available: Vec<Box<str>>,
     unchecked: Vec<Box<str>>,
     initializing: Vec<Box<str>>,
+    /// Left out for failures of their connections; in none of the other lists but `unavailable`.
+    ejected: Vec<Box<str>>,
+}
+
+impl PoolLists {
+    /// The lists that hold anyone: mark of the text, key of the JSON, members.
+    fn lists(&self) -> impl Iterator<Item = (&'static str, &'static str, &[Box<str>])> {
+        let lists = [
+            ("u", "unavailablePoolMembers", &self.unavailable),
+            ("e", "ejectedPoolMembers", &self.ejected),
+            ("a", "availablePoolMembers", &self.available),
+            ("i", "initializingPoolMembers", &self.initializing),
+            ("nc", "uncheckedPoolMembers", &self.unchecked),
+        ];
+        lists
+            .into_iter()
+            .map(|(mark, key, members)| (mark, key, members.as_slice()))
+            .filter(|(_, _, members)| !members.is_empty())
+    }
 }
 
 impl Page {
@@ -106,8 +105,13 @@ impl Page {
                     group_of(backend, record, table.backend(backend.id).health)
                 })
                 .collect();
+            let known = Known {
+                plan,
+                groups: &groups,
+                ejections: state.ejections(),
+            };
             for (backend, record) in state.backends() {
-                rows.push(row(plan, backend, record, &groups));
+                rows.push(row(&known, backend, record));
             }
         }
         // Origins before ALBs, each by name.
@@ -132,6 +136,7 @@ impl Page {
             Format::Text => self.text(),
             Format::Json => format!("{:#}\n", self.value()),
             Format::Yaml => yaml(&self.value()),
+            Format::Html => html::write(self),
         }
     }
 
@@ -216,15 +221,8 @@ impl Row {
             (Group::Unchecked, _) => "not configured for automated health checks".to_owned(),
         };
         if let Some(pool) = &self.pool {
-            for (mark, members) in [
-                ("u", &pool.unavailable),
-                ("a", &pool.available),
-                ("i", &pool.initializing),
-                ("nc", &pool.unchecked),
-            ] {
-                if !members.is_empty() {
-                    cell.push_str(&format!(" {mark}:[{}]", members.join(", ")));
-                }
+            for (mark, _, members) in pool.lists() {
+                cell.push_str(&format!(" {mark}:[{}]", members.join(", ")));
             }
         }
         cell
@@ -244,15 +242,8 @@ impl Row {
         }
         if let Some(pool) = &self.pool {
             item.insert("mechanism".into(), pool.mechanism.into());
-            for (key, members) in [
-                ("availablePoolMembers", &pool.available),
-                ("unavailablePoolMembers", &pool.unavailable),
-                ("uncheckedPoolMembers", &pool.unchecked),
-                ("initializingPoolMembers", &pool.initializing),
-            ] {
-                if !members.is_empty() {
-                    item.insert(key.into(), json!(members));
-                }
+            for (_, key, members) in pool.lists() {
+                item.insert(key.into(), json!(members));
             }
         }
         Value::Object(item)
@@ -269,13 +260,20 @@ fn group_of(backend: &Backend, record: &Record, in_table: Health) -> Group {
     }
 }
 
-fn row(plan: &Plan, backend: &Backend, record: &Record, groups: &[Group]) -> Row {
+/// What rows are made of.
+struct Known<'a> {
+    plan: &'a Plan,
+    groups: &'a [Group],
+    ejections: &'a Ejections,
+}
+
+fn row(known: &Known<'_>, backend: &Backend, record: &Record) -> Row {
     let pool = match &backend.kind {
-        BackendKind::Alb(alb) => Some(pool_lists(plan, alb, groups)),
+        BackendKind::Alb(alb) => Some(pool_lists(known, alb)),
         BackendKind::Origin(_) => None,
     };
     Row {
-        group: groups[backend.id.index()],
+        group: known.groups[backend.id.index()],
         name: backend.name.clone(),
         provider: shown_provider(backend.provider_label),
         down_since: record.down_since(),
@@ -284,7 +282,8 @@ fn row(plan: &Plan, backend: &Backend, record: &Record, groups: &[Group]) -> Row
     }
 }
 
-fn pool_lists(plan: &Plan, alb: &Alb, groups: &[Group]) -> PoolLists {
+fn pool_lists(known: &Known<'_>, alb: &Alb) -> PoolLists {
+    let plan = known.plan;
     let mut lists = PoolLists {
         mechanism: alb.mechanism.name(),
         ..PoolLists::default()
@@ -296,8 +295,10 @@ fn pool_lists(plan: &Plan, alb: &Alb, groups: &[Group]) -> PoolLists {
         if std::mem::replace(&mut seen[id], true) {
             continue;
         }
-        let list = match groups[id] {
+        let is_out = known.ejections.is_out(alb.pool, member.backend);
+        let list = match known.groups[id] {
             Group::Unavailable => &mut lists.unavailable,
+            _ if is_out => &mut lists.ejected,
             Group::Available => &mut lists.available,
             Group::Initializing => &mut lists.initializing,
             Group::Unchecked => &mut lists.unchecked,

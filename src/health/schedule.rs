@@ -3,7 +3,8 @@
 //! Started and stopped by `control::run`. The first probe comes after a short random delay, each further one an
 //! interval after the start of the one before, a little early by chance so that many probes do not fall
 //! together; a probe that takes longer delays the next, they never overlap. A stopped prober finishes the probe
-//! in flight. Contract: health page, 2.
+//! in flight. A probe that panics is that one only: the next comes as if nothing had been. Contract: health
+//! page, 2.
 
 use std::collections::BTreeMap;
 use std::hash::{BuildHasher, RandomState};
@@ -37,8 +38,10 @@ pub struct Report {
     pub backend: Box<str>,
     /// By which task.
     pub probe: ProbeId,
-    /// What was found.
-    pub outcome: Outcome,
+    /// What was found; `None` when the probe panicked, which says nothing of the backend.
+    pub outcome: Option<Outcome>,
+    /// When it began.
+    pub began: Instant,
     /// How long it took.
     pub took: Duration,
 }
@@ -70,6 +73,7 @@ async fn run(
     reports: mpsc::Sender<Report>,
     mut stopped: oneshot::Receiver<()>,
 ) {
+    let check = Arc::new(check);
     let mut chance = Chance::new();
     let mut next = Instant::now() + first_delay(interval, chance.next());
     loop {
@@ -77,20 +81,28 @@ async fn run(
             () = tokio::time::sleep_until(next.into()) => {}
             _ = &mut stopped => return,
         }
-        let started = Instant::now();
+        let began = Instant::now();
         let addresses = addresses_of(&check, &book.borrow());
-        let outcome = probe(&check, &addresses).await;
+        let asked = check.clone();
+        let outcome = apart(async move { probe(&asked, &addresses).await }).await;
         let report = Report {
             backend: check.backend_name.clone(),
             probe: id,
             outcome,
-            took: started.elapsed(),
+            began,
+            took: began.elapsed(),
         };
         if reports.send(report).await.is_err() {
             return;
         }
-        next = started + tick(interval, chance.next());
+        next = began + tick(interval, chance.next());
     }
+}
+
+/// Runs one probe as a task of its own, so that a panic ends nothing but this probe; `None` then. The panic hook
+/// has said where.
+async fn apart(probing: impl Future<Output = Outcome> + Send + 'static) -> Option<Outcome> {
+    tokio::spawn(probing).await.ok()
 }
 
 /// Addresses to probe: the literal itself, or what the host name resolves to.
@@ -156,6 +168,16 @@ mod tests {
         let interval = Duration::from_secs(2);
         assert_eq!(tick(interval, 0), interval);
         assert!(tick(interval, u32::MAX) >= interval - interval / EARLY_PART);
+    }
+
+    #[tokio::test]
+    async fn a_probe_that_panics_ends_nothing_but_itself() {
+        let broken = apart(async { panic!("on purpose") }).await;
+        assert_eq!(broken, None);
+        assert_eq!(
+            apart(async { Outcome::Passed }).await,
+            Some(Outcome::Passed)
+        );
     }
 
     #[test]

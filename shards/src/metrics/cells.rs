@@ -12,6 +12,7 @@ use super::{
     UpstreamRow,
 };
 use crate::plan::Backend;
+use crate::streak::Streak;
 
 /// Adds to a plain counter.
 pub(crate) trait Count {
@@ -86,6 +87,8 @@ pub(crate) struct BackendCells {
     /// The last exchange failed, and when that was said, on the watchdog's clock.
     pub(crate) failing: Cell<bool>,
     pub(crate) said_ms: Cell<u64>,
+    /// Failures in a row below HTTP.
+    pub(crate) streak: Streak,
     pub(crate) idle: Cell<u64>,
     pub(crate) open: Cell<u64>,
 }
@@ -156,6 +159,11 @@ impl Cells {
         all.entry(name.into()).or_insert_with(make).clone()
     }
 
+    /// Visits the cells of all backends.
+    pub(crate) fn each_backend(&self, visit: impl FnMut(&Rc<BackendCells>)) {
+        self.backends.borrow().values().for_each(visit);
+    }
+
     /// Drops the cells of backends that a plan does not have any more.
     pub(crate) fn retain_backends(&self, keep: impl Fn(&str) -> bool) {
         self.backends.borrow_mut().retain(|name, _| keep(name));
@@ -204,9 +212,15 @@ impl BackendCells {
             failovers: Cell::default(),
             failing: Cell::default(),
             said_ms: Cell::default(),
+            streak: Streak::default(),
             idle: Cell::default(),
             open: Cell::default(),
         }
+    }
+
+    /// Whose they are.
+    pub(crate) fn name(&self) -> &str {
+        &self.name
     }
 
     /// Counts a request of a client that was routed to this backend.

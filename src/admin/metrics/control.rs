@@ -57,6 +57,12 @@ fn health(scene: &Scene<'_>, families: &mut Families) {
                 count as f64,
             );
         }
+        families.counter(
+            "trickster_healthcheck_probe_panic_recovered_total",
+            "Probes ended by a panic that was caught",
+            &[("backend_name", name)],
+            counts.panicked as f64,
+        );
     }
 }
 
@@ -107,6 +113,21 @@ fn pools(scene: &Scene<'_>, families: &mut Families) {
             "Members of an ALB's pool as configured",
             &labels,
             plan.pools[alb.pool.0 as usize].members.len() as f64,
+        );
+    }
+    for standing in scene.state.ejections().standings() {
+        let labels = [("alb_name", standing.alb), ("member", standing.member)];
+        families.gauge(
+            "ringway_alb_member_ejected",
+            "1 while a pool leaves a member out because its connections fail",
+            &labels,
+            f64::from(u8::from(standing.is_out)),
+        );
+        families.counter(
+            "trickster_alb_member_ejections_total",
+            "How often a pool began to leave a member out",
+            &labels,
+            standing.ejections as f64,
         );
     }
     families.gauge(

@@ -78,6 +78,7 @@ fn scrape() -> String {
             .alb("lb", 0, &[("a", 1)])
             .plan(3),
         probes: BTreeMap::new(),
+        ejection: Vec::new(),
         at: UNIX_EPOCH,
     });
     let mut probes = BTreeMap::new();

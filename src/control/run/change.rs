@@ -9,13 +9,14 @@ use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
 
 use ringway_shards::link::Command;
-use ringway_shards::plan::{Generation, ListenerId, Plan};
+use ringway_shards::plan::{Generation, ListenerId, Plan, PoolId};
 use socket2::{Domain, Socket, Type};
 use tokio::sync::oneshot;
 
 use super::{Core, Ended, Serving, hosts_of};
 use crate::admin::server;
 use crate::compile::{Compiled, ControlSettings};
+use crate::control::ejection::Rule;
 use crate::control::publish::overlong_rotations;
 use crate::control::reload::{Preparation, Refusal, Verdict};
 use crate::control::state::{Event, Probed};
@@ -316,6 +317,8 @@ impl Core {
                 recovery: check.recovery_threshold,
             };
             let name = check.backend_name.clone();
+            // So that its rows are there before its first result.
+            self.probe_counts.entry(name.clone()).or_default();
             probes.insert(
                 name.clone(),
                 Probed {
@@ -335,6 +338,7 @@ impl Core {
         self.apply(Event::Adopted {
             plan: plan.clone(),
             probes,
+            ejection: ejection_rules(settings),
             at: SystemTime::now(),
         });
     }
@@ -388,6 +392,18 @@ impl Core {
         }
         Ok(reserved)
     }
+}
+
+/// When pools leave members out.
+fn ejection_rules(settings: &ControlSettings) -> Vec<(PoolId, Rule)> {
+    let rules = settings.ejections.iter().map(|ejection| {
+        let rule = Rule {
+            consecutive_failures: ejection.consecutive_failures,
+            time: ejection.time,
+        };
+        (ejection.pool, rule)
+    });
+    rules.collect()
 }
 
 /// A bound socket that does not listen: it holds the port and gets no connections.

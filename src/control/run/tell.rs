@@ -1,5 +1,6 @@
 //! The log lines of the control core: transitions, once each.
 
+use crate::control::ejection::Why;
 use crate::control::state::Notice;
 use ringway_shards::snapshot::Health;
 
@@ -27,6 +28,28 @@ pub(super) fn notice(notice: &Notice) {
                 "backend is unavailable"
             ),
         },
+        Notice::Ejected {
+            alb,
+            member,
+            failures,
+            time,
+        } => tracing::warn!(
+            alb = %alb,
+            member = %member,
+            failures,
+            time = ?time,
+            "member ejected: its connections fail"
+        ),
+        Notice::Returned { alb, member, why } => tracing::info!(
+            alb = %alb,
+            member = %member,
+            why = match why {
+                Why::TimeIsUp => "its time is up",
+                Why::ProbePassed => "a probe passed",
+                Why::PoolTooSmall => "too many other members are down",
+            },
+            "ejected member is back"
+        ),
         Notice::PoolEmpty(alb) => {
             tracing::error!(alb = %alb, "no member is live: requests get 502");
         }

@@ -22,6 +22,15 @@ fn plan(generation: u64) -> Arc<Plan> {
 }
 
 fn adopt(state: &mut State, plan: &Arc<Plan>, probes: &[(&str, u64)]) -> Vec<Action> {
+    adopt_with(state, plan, probes, Vec::new())
+}
+
+fn adopt_with(
+    state: &mut State,
+    plan: &Arc<Plan>,
+    probes: &[(&str, u64)],
+    ejection: Vec<(PoolId, Rule)>,
+) -> Vec<Action> {
     let probes = probes.iter().map(|(name, id)| {
         let probed = Probed {
             probe: ProbeId(*id),
@@ -32,7 +41,27 @@ fn adopt(state: &mut State, plan: &Arc<Plan>, probes: &[(&str, u64)]) -> Vec<Act
     state.apply(Event::Adopted {
         plan: plan.clone(),
         probes: probes.collect(),
+        ejection,
         at: at(1),
+    })
+}
+
+/// A pool that ejects after two failures, for a minute.
+fn adopt_ejecting(state: &mut State, plan: &Arc<Plan>, probes: &[(&str, u64)]) -> Vec<Action> {
+    let rule = Rule {
+        consecutive_failures: 2,
+        time: Duration::from_secs(60),
+    };
+    adopt_with(state, plan, probes, vec![(PoolId(0), rule)])
+}
+
+fn unreached(state: &mut State, backend: &str, failures: u32, second: u64) -> Vec<Action> {
+    state.apply(Event::Unreached {
+        backend: backend.into(),
+        answered: false,
+        failures,
+        now: Instant::now(),
+        at: at(second),
     })
 }
 
@@ -45,6 +74,7 @@ fn probed(state: &mut State, backend: &str, probe: u64, passed: bool, second: u6
         backend: backend.into(),
         probe: ProbeId(probe),
         outcome,
+        began: std::time::Instant::now(),
         at: at(second),
     })
 }
@@ -244,4 +274,96 @@ fn hosts_of_the_plan_before_are_forgotten() {
     let other = Builder::default().origin("a", "127.0.0.1").plan(2);
     adopt(&mut state, &other, &[]);
     assert!(state.addresses("b.test").is_empty());
+}
+
+#[test]
+fn a_member_whose_connections_fail_leaves_its_pool_and_comes_back_in_time() {
+    let mut state = State::new(at(0));
+    adopt_ejecting(&mut state, &plan(1), &[]);
+    assert!(unreached(&mut state, "a", 1, 4).is_empty());
+    let actions = unreached(&mut state, "a", 1, 5);
+    assert!(
+        matches!(&actions[..], [Action::Tell(Notice::Ejected { alb, member, failures: 2, .. }), Action::Publish(_)]
+            if **alb == *"lb" && **member == *"a"),
+        "{actions:?}"
+    );
+    assert_eq!(live(&state), ["b"]);
+    assert_eq!(
+        state.table().unwrap().backends[0].health,
+        Health::Unknown,
+        "its health is not touched"
+    );
+    assert_eq!(state.last_change(), at(5));
+    assert!(unreached(&mut state, "b", 9, 6).is_empty(), "the last one");
+    let due = state.ejections().next_return().unwrap();
+    let early = Event::Due {
+        now: due - Duration::from_millis(1),
+        at: at(64),
+    };
+    assert!(state.apply(early).is_empty());
+    let actions = state.apply(Event::Due {
+        now: due,
+        at: at(65),
+    });
+    let back = Why::TimeIsUp;
+    assert!(
+        matches!(&actions[..], [Action::Tell(Notice::Returned { why, .. }), Action::Publish(_)]
+            if *why == back),
+        "{actions:?}"
+    );
+    assert_eq!(live(&state), ["a", "b"]);
+}
+
+#[test]
+fn nobody_is_ejected_without_a_rule() {
+    let mut state = State::new(at(0));
+    adopt(&mut state, &plan(1), &[]);
+    assert!(unreached(&mut state, "a", 1000, 4).is_empty());
+    assert!(unreached(&mut state, "ghost", 1000, 4).is_empty());
+    assert_eq!(live(&state), ["a", "b"]);
+}
+
+#[test]
+fn a_passing_probe_brings_back_though_health_did_not_change() {
+    let mut state = State::new(at(0));
+    adopt_ejecting(&mut state, &plan(1), &[("a", 7)]);
+    probed(&mut state, "a", 7, true, 2);
+    unreached(&mut state, "a", 2, 3);
+    assert_eq!(live(&state), ["b"]);
+    let actions = probed(&mut state, "a", 7, true, 4);
+    assert!(
+        matches!(
+            &actions[..],
+            [
+                Action::Tell(Notice::Returned {
+                    why: Why::ProbePassed,
+                    ..
+                }),
+                Action::Publish(_)
+            ]
+        ),
+        "{actions:?}"
+    );
+    assert_eq!(live(&state), ["a", "b"]);
+}
+
+#[test]
+fn a_member_comes_back_when_the_others_go_down() {
+    let mut state = State::new(at(0));
+    adopt_ejecting(&mut state, &plan(1), &[("b", 7)]);
+    unreached(&mut state, "a", 2, 3);
+    assert_eq!(live(&state), ["b"]);
+    probed(&mut state, "b", 7, false, 4);
+    assert_eq!(live(&state), ["a"], "an ejected one is better than none");
+}
+
+#[test]
+fn a_reload_keeps_who_is_ejected() {
+    let mut state = State::new(at(0));
+    adopt_ejecting(&mut state, &plan(1), &[]);
+    unreached(&mut state, "a", 2, 3);
+    adopt_ejecting(&mut state, &plan(2), &[]);
+    assert_eq!(live(&state), ["b"]);
+    adopt(&mut state, &plan(3), &[]);
+    assert_eq!(live(&state), ["a", "b"], "unless nobody ejects any more");
 }

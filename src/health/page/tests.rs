@@ -45,6 +45,7 @@ fn state() -> State {
     state.apply(Event::Adopted {
         plan,
         probes: probes.into(),
+        ejection: Vec::new(),
         at: at(0),
     });
     for (name, outcome) in [
@@ -58,6 +59,7 @@ fn state() -> State {
             backend: name.into(),
             probe: ProbeId(1),
             outcome,
+            began: std::time::Instant::now(),
             at: at(7),
         });
     }
@@ -131,11 +133,100 @@ fn empty_lists_are_left_out() {
     state.apply(Event::Adopted {
         plan,
         probes: [].into(),
+        ejection: Vec::new(),
         at: at(0),
     });
     let page: Value = serde_json::from_str(&Page::of(&state).write(Format::Json)).unwrap();
     let keys: Vec<&String> = page.as_object().unwrap().keys().collect();
     assert_eq!(keys, ["title", "updateTime", "unchecked"]);
+}
+
+/// As [`state`], and `lb` leaves `prom-01` out.
+fn state_with_ejection() -> State {
+    let mut state = state();
+    let plan = state.plan().unwrap().clone();
+    let thresholds = Thresholds {
+        failure: 1,
+        recovery: 1,
+    };
+    let probes = ["prom-01", "flux-01", "fresh-01"].map(|name| {
+        let probe = ProbeId(1);
+        (name.into(), Probed { probe, thresholds })
+    });
+    let rule = crate::control::ejection::Rule {
+        consecutive_failures: 1,
+        time: Duration::from_secs(10),
+    };
+    state.apply(Event::Adopted {
+        plan,
+        probes: probes.into(),
+        ejection: vec![(ringway_shards::plan::PoolId(0), rule)],
+        at: at(8),
+    });
+    state.apply(Event::Unreached {
+        backend: "prom-01".into(),
+        answered: false,
+        failures: 1,
+        now: std::time::Instant::now(),
+        at: at(9),
+    });
+    state
+}
+
+#[test]
+fn ejected_members_are_shown_with_their_pool() {
+    let page = Page::of(&state_with_ejection());
+    let text = page.write(Format::Text);
+    let row = "available u:[flux-01] e:[prom-01] i:[fresh-01] nc:[proxy-01]\n";
+    assert!(text.contains(row), "{text}");
+    assert!(
+        text.contains("last change: 2020-01-01 00:00:09 UTC"),
+        "{text}"
+    );
+    let json: Value = serde_json::from_str(&page.write(Format::Json)).unwrap();
+    assert_eq!(
+        json["available"][1]["ejectedPoolMembers"],
+        json!(["prom-01"])
+    );
+    assert!(json["available"][1]["availablePoolMembers"].is_null());
+    let html = page.write(Format::Html);
+    assert!(html.contains("ejected: prom-01"), "{html}");
+}
+
+#[test]
+fn the_web_page_has_every_row_without_a_script() {
+    let html = Page::of(&state()).write(Format::Html);
+    let row = "<tr role=\"row\" data-name=\"flux-01\" class=\"unavailable\"><th role=\"rowheader\" \
+               scope=\"row\">flux-01</th><td role=\"cell\" data-label=\"Provider\">proxy</td>\
+               <td role=\"cell\" data-label=\"State\"><span class=\"state\">unavailable</span></td>\
+               <td role=\"cell\" data-label=\"Details\">since 2020-01-01 00:00:07 UTC; \
+               error probing target: dial tcp: refused</td></tr>";
+    assert!(html.contains(row), "{html}");
+    for part in [
+        "<title>2 unavailable, 2 available, 1 initializing, 1 unchecked \u{2013} Trickster",
+        ">alb (rr)<",
+        "unavailable: flux-01; available: prom-01; initializing: fresh-01; unchecked: proxy-01<",
+        "not configured for automated health checks<",
+        "<html lang=\"en\">",
+        "<caption>",
+    ] {
+        assert!(html.contains(part), "{part}: {html}");
+    }
+}
+
+#[test]
+fn names_cannot_become_markup_of_the_web_page() {
+    let mut state = State::new(at(0));
+    let plan = Builder::default().origin("<script>&", "127.0.0.1").plan(1);
+    state.apply(Event::Adopted {
+        plan,
+        probes: [].into(),
+        ejection: Vec::new(),
+        at: at(0),
+    });
+    let html = Page::of(&state).write(Format::Html);
+    assert!(html.contains("data-name=\"&lt;script&gt;&amp;\""), "{html}");
+    assert_eq!(html.matches("<script>").count(), 1, "only the page's own");
 }
 
 #[test]
@@ -164,6 +255,7 @@ fn long_names_widen_their_column() {
     state.apply(Event::Adopted {
         plan,
         probes: [].into(),
+        ejection: Vec::new(),
         at: at(0),
     });
     let text = Page::of(&state).write(Format::Text);
@@ -171,20 +263,4 @@ fn long_names_widen_their_column() {
         text.contains("\na-backend-with-a-long-name   proxy        not conf"),
         "{text}"
     );
-}
-
-#[test]
-fn formats_are_chosen_by_accept_and_query() {
-    for (accept, query, format) in [
-        ("", "", Format::Text),
-        ("*/*", "", Format::Text),
-        ("application/json", "", Format::Json),
-        ("text/html, application/json;q=0.9", "", Format::Json),
-        ("", "json", Format::Json),
-        ("", "format=json", Format::Json),
-        ("text/yaml", "", Format::Yaml),
-        ("", "yaml", Format::Yaml),
-    ] {
-        assert_eq!(Format::asked_for(accept, query), format, "{accept} {query}");
-    }
 }

@@ -8,6 +8,7 @@
 //! pass; all of it ends after [`patience`].
 
 mod answer;
+mod browser;
 mod certificates;
 mod client;
 mod origin;
@@ -17,6 +18,7 @@ mod product;
 mod setup;
 
 pub use answer::{Answer, Framing, Head, Headers, header_of, headers_of};
+pub use browser::{Rendered, browse};
 pub use certificates::{Authority, Identity, client_tls, server_tls};
 pub use client::{Client, TlsClient, Wire};
 pub use origin::{Conn, Event, Origin, Request, ok};

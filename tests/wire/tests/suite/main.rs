@@ -4,6 +4,7 @@
 
 mod admin;
 mod check;
+mod ejection;
 mod fake_prometheus;
 mod forwarded_headers;
 mod framing_bodies;
@@ -13,10 +14,12 @@ mod framing_requests;
 mod framing_responses;
 mod framing_reuse;
 mod framing_upgrade;
+mod health;
 mod nginx_pool;
 mod oracle;
 mod regression;
 mod round_robin;
+mod status_page;
 mod support;
 mod time_series_merge;
 mod tls;
