@@ -2,7 +2,10 @@
 //!
 //! Hop-by-hop headers, and those `Connection` names, never pass. Framing headers are written anew from what
 //! the codec decided, so that both sides read one length. Contract: config page, 5 (hop-by-hop, Forwarded,
-//! Via); decisions, 23 (all values of a name are kept, in order).
+//! Via); decisions, 23 (all values of a name are kept, in order). What rules of paths change is done last, so
+//! that the operator has the final say about all but framing.
+
+mod edits;
 
 use std::net::IpAddr;
 
@@ -11,6 +14,7 @@ use ringway_io::net::http1::{
 };
 
 use crate::metrics::cache_status;
+use crate::passage::{Credentials, Front, Passage};
 use crate::plan::{ForwardedHeaders, Origin};
 use crate::respond::{self, Frame};
 
@@ -39,6 +43,8 @@ pub(crate) struct Outgoing<'a> {
     pub(crate) expect_continue: bool,
     /// Replaces what the client accepts, and what it said of its body, when a request is made anew.
     pub(crate) remade: Option<Remade<'a>>,
+    /// What the rules it has passed change; `query` is changed already.
+    pub(crate) passage: &'a Passage<'a>,
 }
 
 /// Headers of a request that ringway makes from the client's.
@@ -68,21 +74,29 @@ pub(crate) fn request(
         out.extend_from_slice(query);
     }
     out.extend_from_slice(b" HTTP/1.1\r\n");
-    write::header(out, b"Host", origin.authority.as_bytes());
+    let host = asks.passage.host().unwrap_or(&origin.authority);
+    write::header(out, b"Host", host.as_bytes());
+    let start = out.len();
     for header in head.headers(head_bytes) {
         if header.hop_by_hop || !passes(header.known, origin.forwarded, asks) {
             continue;
         }
         write::header(out, header.name, header.value);
     }
+    if let Credentials::Replace(value) = &asks.passage.credentials {
+        write::header(out, b"Authorization", value.expose().as_bytes());
+    }
+    forwarding(out, (head, head_bytes), origin.forwarded, hop);
+    via(out, head.version(), hop.server_name);
+    edits::apply(out, start, asks.passage.request_headers(), |known| {
+        is_editable_in_request(known, asks)
+    });
     if let Some(remade) = &asks.remade {
         write::header(out, b"Accept-Encoding", remade.accept_encoding);
         if let Some(content_type) = remade.content_type {
             write::header(out, b"Content-Type", content_type);
         }
     }
-    forwarding(out, (head, head_bytes), origin.forwarded, hop);
-    via(out, head.version(), hop.server_name);
     if asks.upgrade {
         write::header(out, b"Connection", b"upgrade");
         for header in head
@@ -103,6 +117,7 @@ pub(crate) fn request(
 fn passes(known: KnownHeader, forwarded: ForwardedHeaders, asks: &Outgoing<'_>) -> bool {
     match known {
         KnownHeader::Host | KnownHeader::ContentLength | KnownHeader::Expect => false,
+        KnownHeader::Authorization => asks.passage.credentials == Credentials::Keep,
         KnownHeader::AcceptEncoding => asks.remade.is_none(),
         KnownHeader::ContentType => asks
             .remade
@@ -113,6 +128,47 @@ fn passes(known: KnownHeader, forwarded: ForwardedHeaders, asks: &Outgoing<'_>) 
         }
         _ => true,
     }
+}
+
+/// Whether rules may change this header of a request. Host is written in front of all others; what a remade
+/// request says of itself is what ringway can read.
+fn is_editable_in_request(known: KnownHeader, asks: &Outgoing<'_>) -> bool {
+    match known {
+        KnownHeader::Host | KnownHeader::ContentLength | KnownHeader::Expect => false,
+        KnownHeader::AcceptEncoding => asks.remade.is_none(),
+        KnownHeader::ContentType => asks
+            .remade
+            .is_none_or(|remade| remade.content_type.is_none()),
+        other => !other.is_hop_by_hop(),
+    }
+}
+
+/// Whether rules may change this header of an answer.
+pub(crate) fn is_editable_in_answer(known: KnownHeader) -> bool {
+    known != KnownHeader::ContentLength && !known.is_hop_by_hop()
+}
+
+/// Whether the header is about the bytes of a body, and so means nothing beside another one.
+pub(crate) fn describes_body(known: KnownHeader, name: &[u8]) -> bool {
+    const OTHERS: [&[u8]; 7] = [
+        b"etag",
+        b"content-md5",
+        b"content-range",
+        b"content-digest",
+        b"repr-digest",
+        b"digest",
+        b"accept-ranges",
+    ];
+    match known {
+        KnownHeader::ContentEncoding | KnownHeader::LastModified => true,
+        KnownHeader::Other => OTHERS.iter().any(|other| name.eq_ignore_ascii_case(other)),
+        _ => false,
+    }
+}
+
+/// Makes the changes of rules to the header lines `out[start..]` of an answer.
+pub(crate) fn edit_answer(out: &mut Vec<u8>, start: usize, front: &Front<'_>) {
+    edits::apply(out, start, front.headers(), is_editable_in_answer);
 }
 
 fn framing(out: &mut Vec<u8>, framing: BodyFraming) {
@@ -239,12 +295,18 @@ fn quoted_unless_token(out: &mut Vec<u8>, text: &[u8]) {
 
 /// How an answer reaches a client.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Relay {
+pub(crate) struct Relay<'a> {
+    /// Status towards the client.
+    pub(crate) status: u16,
     /// Framing towards the client.
     pub(crate) framing: BodyFraming,
     /// `Content-Length` of an answer that has no body here (HEAD, 304).
     pub(crate) declared_length: Option<u64>,
     pub(crate) frame: Frame,
+    /// Body in place of the origin's.
+    pub(crate) body: Option<&'a [u8]>,
+    /// Changes of its head.
+    pub(crate) front: Front<'a>,
 }
 
 /// Appends the head of an origin's final answer.
@@ -252,16 +314,25 @@ pub(crate) fn response(
     out: &mut Vec<u8>,
     (head, bytes): (&ResponseHead, &[u8]),
     server_name: &str,
-    relay: &Relay,
+    relay: &Relay<'_>,
 ) {
-    write::status_line_with_reason(out, head.status(), head.reason(bytes));
-    pass(out, (head, bytes));
+    if relay.status == head.status() {
+        write::status_line_with_reason(out, relay.status, head.reason(bytes));
+    } else {
+        write::status_line(out, relay.status);
+    }
+    let start = out.len();
+    let is_replaced = relay.body.is_some();
+    pass(out, (head, bytes), |known, name| {
+        !is_replaced || !describes_body(known, name)
+    });
     via(out, head.version(), server_name);
     if head.find(bytes, b"X-Trickster-Result").is_none() {
         out.extend_from_slice(b"X-Trickster-Result: engine=HTTPProxy; status=");
         out.extend_from_slice(cache_status(head.status()).as_bytes());
         out.extend_from_slice(b"\r\n");
     }
+    edit_answer(out, start, &relay.front);
     respond::connection(out, relay.frame);
     match relay.declared_length {
         Some(length) => write::content_length(out, length),
@@ -273,14 +344,14 @@ pub(crate) fn response(
 /// Appends an interim answer, such as 100 or 103.
 pub(crate) fn interim(out: &mut Vec<u8>, (head, bytes): (&ResponseHead, &[u8])) {
     write::status_line_with_reason(out, head.status(), head.reason(bytes));
-    pass(out, (head, bytes));
+    pass(out, (head, bytes), |_, _| true);
     write::end_of_head(out);
 }
 
 /// Appends the answer that turns the connection into a tunnel.
 pub(crate) fn switching(out: &mut Vec<u8>, (head, bytes): (&ResponseHead, &[u8]), name: &str) {
     write::status_line_with_reason(out, head.status(), head.reason(bytes));
-    pass(out, (head, bytes));
+    pass(out, (head, bytes), |_, _| true);
     via(out, head.version(), name);
     write::header(out, b"Connection", b"upgrade");
     for header in head
@@ -292,9 +363,15 @@ pub(crate) fn switching(out: &mut Vec<u8>, (head, bytes): (&ResponseHead, &[u8])
     write::end_of_head(out);
 }
 
-fn pass(out: &mut Vec<u8>, (head, bytes): (&ResponseHead, &[u8])) {
+/// Appends the end-to-end headers of an answer, those that `keep` wants.
+fn pass(
+    out: &mut Vec<u8>,
+    (head, bytes): (&ResponseHead, &[u8]),
+    keep: impl Fn(KnownHeader, &[u8]) -> bool,
+) {
     for header in head.headers(bytes) {
-        if !header.hop_by_hop && header.known != KnownHeader::ContentLength {
+        let is_ours = header.hop_by_hop || header.known == KnownHeader::ContentLength;
+        if !is_ours && keep(header.known, header.name) {
             write::header(out, header.name, header.value);
         }
     }

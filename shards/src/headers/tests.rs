@@ -5,7 +5,8 @@ use std::time::Duration;
 use ringway_io::net::http1::{HeadLimits, Method, Parsed};
 
 use super::*;
-use crate::plan::{OriginProvider, Scheme};
+use crate::passage::tests::{backend, changing, enter, set};
+use crate::plan::{Edits, OriginProvider, Scheme, Secret};
 
 fn origin(forwarded: ForwardedHeaders) -> Origin {
     Origin {
@@ -29,6 +30,16 @@ fn origin(forwarded: ForwardedHeaders) -> Origin {
 
 /// The lines of the request as an origin gets it.
 fn sent(client: &str, head_text: &str, forwarded: ForwardedHeaders) -> Vec<String> {
+    let web = backend(Vec::new());
+    sent_by(&Passage::at(&web), (client, head_text), forwarded)
+}
+
+/// As [`sent`], for a request that came this way.
+fn sent_by(
+    passage: &Passage<'_>,
+    (client, head_text): (&str, &str),
+    forwarded: ForwardedHeaders,
+) -> Vec<String> {
     let bytes = head_text.as_bytes();
     let mut head = RequestHead::new();
     let parsed = head
@@ -48,6 +59,7 @@ fn sent(client: &str, head_text: &str, forwarded: ForwardedHeaders) -> Vec<Strin
         upgrade: head.upgrade(),
         expect_continue: false,
         remade: None,
+        passage,
     };
     let mut out = Vec::new();
     request(&mut out, (&head, bytes), &origin(forwarded), &hop, &asks);
@@ -109,29 +121,119 @@ fn an_upgrade_is_asked_for_anew() {
 }
 
 #[test]
-fn an_answer_gets_one_framing_and_its_result() {
-    let bytes =
-        b"HTTP/1.1 404 Gone Fishing\r\nSet-Cookie: a\r\nSet-Cookie: b\r\nConnection: close\r\n\
-                  Transfer-Encoding: chunked\r\n\r\n";
+fn rules_have_the_final_say_but_not_about_framing() {
+    let edits = Edits {
+        request_headers: vec![
+            set("host", "other.test"),
+            set("x-a", "2"),
+            set("Via", "nobody"),
+            set("X-Forwarded-Proto", "https"),
+            set("Content-Length", "7"),
+            set("Connection", "x-a"),
+            set("Transfer-Encoding", "chunked"),
+            set("Proxy-Authorization", "x"),
+        ],
+        ..Edits::default()
+    };
+    let web = backend(vec![changing(edits)]);
+    let mut passage = Passage::at(&web);
+    let text = "GET / HTTP/1.1\r\nHost: x\r\nX-A: 1\r\nX-A: 1\r\nX-B: 1\r\n\r\n";
+    enter(&mut passage, text).expect("a rule");
+    let lines = sent_by(&passage, ("192.0.2.1", text), ForwardedHeaders::None);
+    assert_eq!(
+        lines[1..],
+        [
+            "Host: other.test",
+            "X-B: 1",
+            "x-a: 2",
+            "Via: nobody",
+            "X-Forwarded-Proto: https"
+        ]
+    );
+}
+
+#[test]
+fn credentials_pass_stay_or_are_others() {
+    let web = backend(Vec::new());
+    let text = "GET / HTTP/1.1\r\nHost: x\r\nAuthorization: Basic old\r\n\r\n";
+    let cases: [(Credentials, &[&str]); 3] = [
+        (Credentials::Keep, &["Authorization: Basic old"]),
+        (Credentials::Remove, &[]),
+        (
+            Credentials::Replace(Secret::new("Basic new")),
+            &["Authorization: Basic new"],
+        ),
+    ];
+    for (credentials, expected) in cases {
+        let mut passage = Passage::at(&web);
+        passage.credentials = credentials;
+        let lines = sent_by(&passage, ("192.0.2.1", text), ForwardedHeaders::None);
+        let found: Vec<&String> = lines
+            .iter()
+            .filter(|l| l.starts_with("Authorization"))
+            .collect();
+        assert_eq!(found, expected);
+    }
+}
+
+/// An answer's head as the client gets it, from an origin's.
+fn answered(passage: &Passage<'_>, bytes: &[u8], relay: impl Fn(&mut Relay<'_>)) -> String {
     let mut head = ResponseHead::new();
     let parsed = head
         .parse(bytes, Method::Get, &HeadLimits::default())
         .expect("a good head");
     assert_eq!(parsed, Parsed::Complete(bytes.len()));
-    let frame = Frame {
-        method: Method::Get,
-        version: Version::Http11,
-        keep: true,
-    };
-    let relay = Relay {
+    let mut how = Relay {
+        status: head.status(),
         framing: BodyFraming::Chunked,
         declared_length: None,
-        frame,
+        frame: Frame {
+            method: Method::Get,
+            version: Version::Http11,
+            keep: true,
+        },
+        body: None,
+        front: passage.front(),
     };
+    relay(&mut how);
     let mut out = Vec::new();
-    response(&mut out, (&head, bytes), "rw", &relay);
+    response(&mut out, (&head, bytes), "rw", &how);
+    String::from_utf8(out).expect("ASCII")
+}
+
+#[test]
+fn another_body_is_not_described_by_the_origins_headers() {
+    let edits = Edits {
+        response_headers: vec![set("ETag", "\"mine\"")],
+        ..Edits::default()
+    };
+    let web = backend(vec![changing(edits)]);
+    let mut passage = Passage::at(&web);
+    enter(&mut passage, "GET / HTTP/1.1\r\nHost: x\r\n\r\n").expect("a rule");
+    let bytes = b"HTTP/1.1 200 OK\r\nETag: \"1\"\r\nContent-Encoding: gzip\r\nX-A: 1\r\n\
+                  Last-Modified: x\r\nContent-MD5: x\r\nContent-Length: 9\r\n\r\n";
+    let text = answered(&passage, bytes, |relay| {
+        relay.status = 202;
+        relay.framing = BodyFraming::None;
+        relay.declared_length = Some(2);
+        relay.body = Some(b"me");
+    });
     assert_eq!(
-        String::from_utf8(out).expect("ASCII"),
+        text,
+        "HTTP/1.1 202 Accepted\r\nX-A: 1\r\nVia: 1.1 rw\r\n\
+         X-Trickster-Result: engine=HTTPProxy; status=proxy-only\r\nETag: \"mine\"\r\n\
+         Content-Length: 2\r\n\r\n"
+    );
+}
+
+#[test]
+fn an_answer_gets_one_framing_and_its_result() {
+    let bytes =
+        b"HTTP/1.1 404 Gone Fishing\r\nSet-Cookie: a\r\nSet-Cookie: b\r\nConnection: close\r\n\
+                  Transfer-Encoding: chunked\r\n\r\n";
+    let web = backend(Vec::new());
+    assert_eq!(
+        answered(&Passage::at(&web), bytes, |_| {}),
         "HTTP/1.1 404 Gone Fishing\r\nSet-Cookie: a\r\nSet-Cookie: b\r\nVia: 1.1 rw\r\n\
          X-Trickster-Result: engine=HTTPProxy; status=proxy-error\r\nTransfer-Encoding: chunked\r\n\r\n"
     );
