@@ -24,8 +24,9 @@ use ringway_io::net::http1::{
 use ringway_io::net::stream::Writer;
 use smallvec::SmallVec;
 
+use crate::clock::Clock;
 use crate::dispatch::{self, Terminal};
-use crate::headers::{self, Hop, Outgoing, Relay};
+use crate::headers::{self, Claims, Hop, Outgoing, Relay};
 use crate::limits::{FAILOVERS_MAX, INTERIM_MAX, RELAY_BYTES, head_limits};
 use crate::metrics::Count;
 use crate::passage::{Asked, Front, Passage, path_below};
@@ -178,6 +179,10 @@ pub(crate) fn hop<'a>(task: &Task<'a>, client: &Client) -> Hop<'a> {
         server_name: &task.view.active.plan.server_name,
         client: client.conn.peer().ip(),
         client_tls: client.tls,
+        claims: Claims::of(
+            task.listener.trusted_proxies.as_deref(),
+            client.conn.peer().ip(),
+        ),
     }
 }
 
@@ -198,7 +203,7 @@ fn write_head(
         path: path_below(head.path(bytes), task.strip),
         query: query.as_deref(),
         framing: upload.framing(),
-        upgrade: head.upgrade(),
+        upgrade: headers::offers_upgrade(head, bytes),
         expect_continue: head.expect_continue() && !upload.is_done(),
         remade: None,
         passage: task.passage,
@@ -258,19 +263,22 @@ async fn attempt(
         conn,
         inbox,
         head,
+        head_text,
         state,
+        clock,
         ..
     } = client;
     let seen = Seen {
         method: head.method(),
         version: head.version(),
-        upgrade: head.upgrade(),
+        upgrade: headers::offers_upgrade(head, head_text),
     };
     let download = Download {
         state,
         pace,
         seen,
         server_name,
+        clock,
         front: task.passage.front(),
         writer: &mut conn.writer,
         reader: &mut peer.conn.reader,
@@ -325,6 +333,7 @@ struct Download<'a> {
     pace: &'a Pace<'a>,
     seen: Seen,
     server_name: &'a str,
+    clock: &'a Clock,
     /// What rules change of the answer.
     front: Front<'a>,
     writer: &'a mut Writer,
@@ -370,7 +379,7 @@ async fn answering(
     headers::response(
         &mut download.out,
         (download.head, bytes),
-        download.server_name,
+        (download.server_name, download.clock),
         &relay,
     );
     download.inbox.consume(head_len);

@@ -5,6 +5,7 @@
 //! Via); decisions, 23 (all values of a name are kept, in order). What rules of paths change is done last, so
 //! that the operator has the final say about all but framing.
 
+pub(crate) mod cors;
 mod edits;
 
 use std::net::IpAddr;
@@ -13,9 +14,10 @@ use ringway_io::net::http1::{
     BodyFraming, KnownHeader, RequestHead, ResponseHead, Trailers, Version, write,
 };
 
+use crate::clock::Clock;
 use crate::metrics::cache_status;
 use crate::passage::{Credentials, Front, Passage};
-use crate::plan::{ForwardedHeaders, Origin};
+use crate::plan::{ForwardedHeaders, Network, Origin};
 use crate::respond::{self, Frame};
 
 /// What of a request does not come from the client's head.
@@ -27,6 +29,32 @@ pub(crate) struct Hop<'a> {
     pub(crate) client: IpAddr,
     /// The client came over TLS.
     pub(crate) client_tls: bool,
+    /// What becomes of what it says of hops in front of it.
+    pub(crate) claims: Claims,
+}
+
+/// What becomes of the forwarding headers that a peer sends: its word for who is behind it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Claims {
+    /// Earlier hops are kept, scheme and host are told anew: what a listener without `trusted_proxies` does.
+    Keep,
+    /// All of it is believed, scheme and host too: the peer is a trusted proxy.
+    Believe,
+    /// None of it passes: the peer is not.
+    Drop,
+}
+
+impl Claims {
+    /// Those of this peer.
+    pub(crate) fn of(trusted: Option<&[Network]>, peer: IpAddr) -> Claims {
+        match trusted {
+            None => Claims::Keep,
+            Some(networks) if networks.iter().any(|network| network.contains(peer)) => {
+                Claims::Believe
+            }
+            Some(_) => Claims::Drop,
+        }
+    }
 }
 
 /// What a request to an origin asks for.
@@ -78,7 +106,11 @@ pub(crate) fn request(
     write::header(out, b"Host", host.as_bytes());
     let start = out.len();
     for header in head.headers(head_bytes) {
-        if header.hop_by_hop || !passes(header.known, origin.forwarded, asks) {
+        let is_dropped = hop.claims == Claims::Drop && is_claim(header.known, header.name);
+        if header.hop_by_hop || is_dropped || !passes(header.known, origin.forwarded, asks) {
+            continue;
+        }
+        if header.known == KnownHeader::Other && header.name.eq_ignore_ascii_case(H2C_SETTINGS) {
             continue;
         }
         write::header(out, header.name, header.value);
@@ -99,11 +131,8 @@ pub(crate) fn request(
     }
     if asks.upgrade {
         write::header(out, b"Connection", b"upgrade");
-        for header in head
-            .headers(head_bytes)
-            .filter(|h| h.known == KnownHeader::Upgrade)
-        {
-            write::header(out, b"Upgrade", header.value);
+        for protocol in protocols(head, head_bytes) {
+            write::header(out, b"Upgrade", protocol);
         }
     }
     if asks.expect_continue {
@@ -111,6 +140,41 @@ pub(crate) fn request(
     }
     framing(out, asks.framing);
     write::end_of_head(out);
+}
+
+/// Names the settings of an upgrade to HTTP/2, which never passes.
+const H2C_SETTINGS: &[u8] = b"HTTP2-Settings";
+
+/// The protocols that a client offers to go over to. HTTP/2 is not among them: a tunnel would carry requests that
+/// no rule has seen.
+fn protocols<'b>(head: &RequestHead, bytes: &'b [u8]) -> impl Iterator<Item = &'b [u8]> {
+    let offers = head
+        .headers(bytes)
+        .filter(|header| header.known == KnownHeader::Upgrade);
+    let protocols = offers.flat_map(|header| header.value.split(|&byte| byte == b','));
+    protocols
+        .map(<[u8]>::trim_ascii)
+        .filter(|protocol| !protocol.is_empty() && !protocol.eq_ignore_ascii_case(b"h2c"))
+}
+
+/// Whether a client offers a protocol that it may go over to.
+pub(crate) fn offers_upgrade(head: &RequestHead, bytes: &[u8]) -> bool {
+    head.upgrade() && protocols(head, bytes).next().is_some()
+}
+
+/// Whether a header is a peer's word about hops in front of it.
+fn is_claim(known: KnownHeader, name: &[u8]) -> bool {
+    const PREFIX: &[u8] = b"X-Forwarded-";
+    match known {
+        KnownHeader::Forwarded
+        | KnownHeader::XForwardedFor
+        | KnownHeader::XForwardedHost
+        | KnownHeader::XForwardedProto => true,
+        KnownHeader::Other => name
+            .get(..PREFIX.len())
+            .is_some_and(|start| start.eq_ignore_ascii_case(PREFIX)),
+        _ => false,
+    }
 }
 
 /// Whether an end-to-end header of a request passes as it came.
@@ -166,9 +230,17 @@ pub(crate) fn describes_body(known: KnownHeader, name: &[u8]) -> bool {
     }
 }
 
-/// Makes the changes of rules to the header lines `out[start..]` of an answer.
-pub(crate) fn edit_answer(out: &mut Vec<u8>, start: usize, front: &Front<'_>) {
+/// Finishes the header lines `out[start..]` of an answer: what the rules on its way change, and what the backend
+/// that the client speaks to adds. Those that give way ([`cors::gives_way`]) are not among them.
+pub(crate) fn finish_answer(out: &mut Vec<u8>, start: usize, front: &Front<'_>) {
+    cors::legacy(out, front);
     edits::apply(out, start, front.headers(), is_editable_in_answer);
+    cors::block(out, start, front);
+    if let Some(latency) = front.latency {
+        out.extend_from_slice(b"X-Simulated-Latency: ");
+        write::decimal(out, u64::try_from(latency.as_millis()).unwrap_or(u64::MAX));
+        out.extend_from_slice(b"ms\r\n");
+    }
 }
 
 fn framing(out: &mut Vec<u8>, framing: BodyFraming) {
@@ -198,10 +270,11 @@ fn forwarding(
 ) {
     let host = head.authority(bytes).unwrap_or_default();
     let proto: &[u8] = if hop.client_tls { b"https" } else { b"http" };
+    let keeps_hops = hop.claims != Claims::Drop;
     if matches!(wanted, ForwardedHeaders::Standard | ForwardedHeaders::Both) {
         out.extend_from_slice(b"Forwarded: ");
-        if head.first(bytes, KnownHeader::Forwarded).is_none() {
-            earlier_hops(out, (head, bytes));
+        if keeps_hops && head.first(bytes, KnownHeader::Forwarded).is_none() {
+            earlier_hops(out, (head, bytes), hop.claims);
         }
         out.extend_from_slice(b"by=");
         quoted_unless_token(out, hop.server_name.as_bytes());
@@ -219,22 +292,42 @@ fn forwarding(
         out.extend_from_slice(b"X-Forwarded-For: ");
         for header in head
             .headers(bytes)
-            .filter(|h| h.known == KnownHeader::XForwardedFor)
+            .filter(|h| keeps_hops && h.known == KnownHeader::XForwardedFor)
         {
             out.extend_from_slice(header.value);
             out.extend_from_slice(b", ");
         }
         address(out, hop.client);
         out.extend_from_slice(b"\r\n");
+        let claimed = |known| match hop.claims {
+            Claims::Believe => head.first(bytes, known),
+            Claims::Keep | Claims::Drop => None,
+        };
+        let host = claimed(KnownHeader::XForwardedHost).unwrap_or(host);
         if !host.is_empty() {
             write::header(out, b"X-Forwarded-Host", host);
         }
+        let proto = claimed(KnownHeader::XForwardedProto).unwrap_or(proto);
         write::header(out, b"X-Forwarded-Proto", proto);
     }
 }
 
-/// Hops that came as `X-Forwarded-For`, as elements of `Forwarded`; what is not an address is left out.
-fn earlier_hops(out: &mut Vec<u8>, (head, bytes): (&RequestHead, &[u8])) {
+/// Hops that came as `X-Forwarded-For`, as elements of `Forwarded`; what is not an address is left out. What a
+/// trusted proxy says of scheme and host is about the first of them.
+fn earlier_hops(out: &mut Vec<u8>, (head, bytes): (&RequestHead, &[u8]), claims: Claims) {
+    let mut said = match claims {
+        Claims::Believe => [
+            (
+                &b";host="[..],
+                head.first(bytes, KnownHeader::XForwardedHost),
+            ),
+            (
+                &b";proto="[..],
+                head.first(bytes, KnownHeader::XForwardedProto),
+            ),
+        ],
+        Claims::Keep | Claims::Drop => [(&b""[..], None); 2],
+    };
     for header in head
         .headers(bytes)
         .filter(|h| h.known == KnownHeader::XForwardedFor)
@@ -245,6 +338,12 @@ fn earlier_hops(out: &mut Vec<u8>, (head, bytes): (&RequestHead, &[u8])) {
             if let Some(hop) = hop.and_then(|text| text.parse::<IpAddr>().ok()) {
                 out.extend_from_slice(b"for=");
                 forwarded_node(out, hop);
+                for (name, value) in &mut said {
+                    if let Some(value) = value.take() {
+                        out.extend_from_slice(name);
+                        quoted_unless_token(out, value);
+                    }
+                }
                 out.extend_from_slice(b", ");
             }
         }
@@ -313,7 +412,7 @@ pub(crate) struct Relay<'a> {
 pub(crate) fn response(
     out: &mut Vec<u8>,
     (head, bytes): (&ResponseHead, &[u8]),
-    server_name: &str,
+    (server_name, clock): (&str, &Clock),
     relay: &Relay<'_>,
 ) {
     if relay.status == head.status() {
@@ -324,15 +423,20 @@ pub(crate) fn response(
     let start = out.len();
     let is_replaced = relay.body.is_some();
     pass(out, (head, bytes), |known, name| {
-        !is_replaced || !describes_body(known, name)
+        let is_of_other_body = is_replaced && describes_body(known, name);
+        !is_of_other_body && !cors::gives_way(&relay.front, known, name)
     });
+    if head.first(bytes, KnownHeader::Date).is_none() {
+        // Contract: RFC 9110, 6.6.1.
+        write::header(out, b"Date", &clock.date());
+    }
     via(out, head.version(), server_name);
     if head.find(bytes, b"X-Trickster-Result").is_none() {
         out.extend_from_slice(b"X-Trickster-Result: engine=HTTPProxy; status=");
         out.extend_from_slice(cache_status(head.status()).as_bytes());
         out.extend_from_slice(b"\r\n");
     }
-    edit_answer(out, start, &relay.front);
+    finish_answer(out, start, &relay.front);
     respond::connection(out, relay.frame);
     match relay.declared_length {
         Some(length) => write::content_length(out, length),

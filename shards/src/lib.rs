@@ -6,11 +6,13 @@
 
 mod accept;
 mod capture;
+mod clock;
 mod dispatch;
 mod exchange;
 mod fanout;
 mod guard;
 mod headers;
+mod latency;
 pub mod limits;
 pub mod link;
 mod mechanism;

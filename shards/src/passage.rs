@@ -14,11 +14,12 @@ mod table;
 use std::borrow::Cow;
 use std::rc::Rc;
 use std::sync::Arc;
+use std::time::Duration;
 
 use ringway_io::net::http1::{Method, RequestHead};
 
 use crate::limits::HOPS_MAX;
-use crate::plan::{AuthenticatorId, Backend, Edit, EditAction, Edits, PathRule, Secret};
+use crate::plan::{AuthenticatorId, Backend, Cors, Edit, EditAction, Edits, PathRule, Secret};
 use crate::respond::Failure;
 use table::Unfit;
 
@@ -66,6 +67,10 @@ pub(crate) struct Passage<'v> {
     entry: Option<usize>,
     /// Virtual backends passed.
     hops: usize,
+    /// Cross-origin headers: those of the outermost rule that has a block.
+    cors: Option<&'v Cors>,
+    /// The pause that was made at the first backend.
+    pub(crate) latency: Option<Duration>,
     /// The rule of `at`, while its authenticator has not judged.
     pending: Option<&'v PathRule>,
     /// What becomes of the client's `Authorization`.
@@ -127,6 +132,8 @@ impl<'v> Passage<'v> {
             in_front: 0,
             entry: None,
             hops: 0,
+            cors: None,
+            latency: None,
             pending: None,
             credentials: Credentials::Keep,
             amends: None,
@@ -189,6 +196,9 @@ impl<'v> Passage<'v> {
         };
         if let Some(edits) = &rule.edits {
             self.edits.push(edits);
+        }
+        if matches!(self.cors, None | Some(Cors::Legacy)) {
+            self.cors = Some(&rule.cors);
         }
         Ok(Entered::Rule(rule))
     }
@@ -261,6 +271,8 @@ impl<'v> Passage<'v> {
         Front {
             first: None,
             edits: &self.edits,
+            cors: self.cors,
+            latency: self.latency,
         }
     }
 
@@ -269,6 +281,8 @@ impl<'v> Passage<'v> {
         Front {
             first: None,
             edits: &self.edits[self.in_front..],
+            cors: None,
+            latency: None,
         }
     }
 }
@@ -277,9 +291,13 @@ impl<'v> Passage<'v> {
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Front<'a> {
     /// Changes of the outermost rule, where it stands alone.
-    first: Option<&'a Edits>,
+    pub(crate) first: Option<&'a Edits>,
     /// Changes of all rules, outermost first.
-    edits: &'a [&'a Edits],
+    pub(crate) edits: &'a [&'a Edits],
+    /// Cross-origin headers; `None`: no rule has taken the request.
+    pub(crate) cors: Option<&'a Cors>,
+    /// Simulated latency that it has met.
+    pub(crate) latency: Option<Duration>,
 }
 
 impl<'a> Front<'a> {
@@ -287,7 +305,8 @@ impl<'a> Front<'a> {
     pub(crate) fn of(rule: &'a PathRule) -> Front<'a> {
         Front {
             first: rule.edits.as_deref(),
-            edits: &[],
+            cors: Some(&rule.cors),
+            ..Front::default()
         }
     }
 

@@ -4,7 +4,7 @@
 use ringway_io::net::http1::{KnownHeader, Method, write};
 
 use crate::exchange::{Pace, Task};
-use crate::headers::{self, describes_body};
+use crate::headers::{self, cors::gives_way, describes_body};
 use crate::passage::Front;
 use crate::plan::LocalAnswer;
 use crate::respond::{self, Failure, Fault};
@@ -42,6 +42,7 @@ pub(crate) async fn whole(
     let frame = client.frame();
     let mut out = task.shard.buffers.take();
     write::status_line(&mut out, status);
+    write::header(&mut out, b"Date", &client.clock.date());
     head_lines(&mut out, &whole, &front);
     respond::connection(&mut out, frame);
     if has_body(status) {
@@ -75,9 +76,11 @@ pub(crate) async fn whole(
 fn head_lines(out: &mut Vec<u8>, whole: &Whole, front: &Front<'_>) {
     let start = out.len();
     for (name, value) in &whole.headers {
-        write::header(out, name, value);
+        if !gives_way(front, KnownHeader::classify(name), name) {
+            write::header(out, name, value);
+        }
     }
-    headers::edit_answer(out, start, front);
+    headers::finish_answer(out, start, front);
 }
 
 /// Whether an answer of this status may have a body.

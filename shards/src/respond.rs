@@ -5,6 +5,7 @@ use std::time::Duration;
 use ringway_io::net::deadline::Tripped;
 use ringway_io::net::http1::{BodyError, HeadError, Method, Version, write};
 
+use crate::clock::HttpDate;
 use crate::headers;
 use crate::passage::Front;
 use crate::peers::AcquireError;
@@ -196,7 +197,12 @@ pub(crate) struct Frame {
 }
 
 /// Appends the answer to a failure. Bodies of 5xx are empty (Contract: ALB page, 8), others say why.
-pub(crate) fn failure(out: &mut Vec<u8>, failure: &Failure, frame: Frame, front: &Front<'_>) {
+pub(crate) fn failure(
+    out: &mut Vec<u8>,
+    failure: &Failure,
+    (frame, date): (Frame, &HttpDate),
+    front: &Front<'_>,
+) {
     let text = match failure.fault() {
         Fault::Client => format!("{failure}\n"),
         Fault::Upstream | Fault::Local => String::new(),
@@ -224,7 +230,7 @@ pub(crate) fn failure(out: &mut Vec<u8>, failure: &Failure, frame: Frame, front:
         extra,
         body: text.as_bytes(),
     };
-    local(out, &answer, frame, front);
+    local(out, &answer, (frame, date), front);
 }
 
 /// A whole answer made here.
@@ -237,16 +243,22 @@ pub(crate) struct Answer<'a> {
 }
 
 /// Appends a whole answer. Rules change its headers; status and body say what happened.
-pub(crate) fn local(out: &mut Vec<u8>, answer: &Answer<'_>, frame: Frame, front: &Front<'_>) {
+pub(crate) fn local(
+    out: &mut Vec<u8>,
+    answer: &Answer<'_>,
+    (frame, date): (Frame, &HttpDate),
+    front: &Front<'_>,
+) {
     write::status_line(out, answer.status);
     let start = out.len();
+    write::header(out, b"Date", date);
     if let Some(content_type) = answer.content_type {
         write::header(out, b"Content-Type", content_type.as_bytes());
     }
     for (name, value) in answer.extra {
         write::header(out, name.as_bytes(), value);
     }
-    headers::edit_answer(out, start, front);
+    headers::finish_answer(out, start, front);
     connection(out, frame);
     if answer.status != 204 && answer.status >= 200 {
         write::content_length(out, answer.body.len() as u64);
@@ -270,6 +282,8 @@ pub(crate) fn connection(out: &mut Vec<u8>, frame: Frame) {
 mod tests {
     use super::*;
 
+    const DATE: HttpDate = *b"Sun, 06 Nov 1994 08:49:37 GMT";
+
     #[test]
     fn a_bad_gateway_has_an_empty_body_and_keeps_the_connection() {
         let mut out = Vec::new();
@@ -281,11 +295,13 @@ mod tests {
         failure(
             &mut out,
             &Failure::NoLiveMember { alb: "web".into() },
-            frame,
+            (frame, &DATE),
             &Front::default(),
         );
         let text = String::from_utf8(out).expect("ASCII");
         assert!(text.starts_with("HTTP/1.1 502 Bad Gateway\r\n"), "{text}");
+        let date = "\r\nDate: Sun, 06 Nov 1994 08:49:37 GMT\r\n";
+        assert!(text.contains(date), "{text}");
         assert!(text.ends_with("Content-Length: 0\r\n\r\n"), "{text}");
         assert!(!text.contains("Connection"), "{text}");
     }
@@ -306,7 +322,8 @@ mod tests {
             keep: false,
         };
         let refusal = Failure::Head(HeadError::DuplicateHost);
-        failure(&mut out, &refusal, frame, &Front::default());
+        failure(&mut out, &refusal, (frame, &DATE), &Front::default());
+
         let text = String::from_utf8(out).expect("ASCII");
         assert!(text.contains("\r\nConnection: close\r\n"), "{text}");
         assert!(

@@ -16,13 +16,15 @@ use ringway_io::net::listen::Incoming;
 use ringway_io::net::stream::Conn;
 
 use crate::accept::Door;
+use crate::clock::Clock;
 use crate::dispatch::{self, Routed, Terminal};
 use crate::exchange::{self, Upload};
+use crate::latency;
 use crate::limits::{LINGER_BYTES_MAX, LINGER_TIME, head_limits};
 use crate::mechanism::time_series_merge;
 use crate::metrics::Count;
 use crate::passage::{Asked, Front, Passage};
-use crate::plan::{BackendId, Listener, PathRule};
+use crate::plan::{BackendId, Latency, Listener, PathRule};
 use crate::reply;
 use crate::respond::{self, Answer, Failure, Fault, Frame};
 use crate::shard::{Active, Shard, View};
@@ -42,6 +44,7 @@ pub(crate) struct Client {
     pub(crate) head_text: Vec<u8>,
     pub(crate) watch: Rc<Watch>,
     pub(crate) state: State,
+    pub(crate) clock: Rc<Clock>,
     /// It came over TLS.
     pub(crate) tls: bool,
 }
@@ -73,6 +76,8 @@ struct Entry {
     backend: BackendId,
     /// Index of the rule; `None` when no path of the backend fits.
     rule: Option<usize>,
+    /// The pause that was made.
+    latency: Option<Duration>,
 }
 
 impl Entry {
@@ -83,7 +88,10 @@ impl Entry {
 
     /// How answers of ringway's own are changed.
     fn front(&self) -> Front<'_> {
-        self.rule().map(Front::of).unwrap_or_default()
+        Front {
+            latency: self.latency,
+            ..self.rule().map(Front::of).unwrap_or_default()
+        }
     }
 }
 
@@ -130,6 +138,7 @@ pub(crate) async fn connection(shard: &Rc<Shard>, door: &Rc<Door>, incoming: Inc
             started: Cell::new(None),
             entry: RefCell::new(None),
         },
+        clock: shard.clock.clone(),
         tls: conn.1,
         conn: conn.0,
         watch: watch.clone(),
@@ -282,6 +291,7 @@ async fn one(shard: &Rc<Shard>, view: &Rc<View>, listener: &Listener, client: &m
         active: view.active.clone(),
         backend: routed.backend,
         rule: None,
+        latency: None,
     });
     let result = answer(shard, view, listener, client, routed).await;
     let next = match result {
@@ -299,7 +309,11 @@ async fn answer(
     client: &mut Client,
     routed: Routed,
 ) -> Result<(), Failure> {
-    let start = Passage::at(view.active.plan.backend(routed.backend));
+    let entry = view.active.plan.backend(routed.backend);
+    let mut start = Passage::at(entry);
+    if let Some(latency) = entry.latency {
+        start.latency = Some(pause(client, latency).await);
+    }
     let mut passage = start.clone();
     let asked = Asked {
         head: &client.head,
@@ -336,6 +350,15 @@ async fn answer(
     }
 }
 
+/// Waits as long as the backend pretends to need.
+async fn pause(client: &Client, latency: Latency) -> Duration {
+    let pause = Box::pin(latency::pause(latency, &client.watch)).await;
+    if let Some(entry) = client.state.entry.borrow_mut().as_mut() {
+        entry.latency = Some(pause);
+    }
+    pause
+}
+
 /// Before an answer for which the body is not waited for: the connection goes on only when all of it is here.
 fn leave_rest_of_body(listener: &Listener, client: &mut Client) -> Result<(), Failure> {
     let unread = !Upload::begin(listener, client)?.is_done();
@@ -362,20 +385,22 @@ async fn pong(client: &mut Client) -> Next {
         }
     };
     let mut out = Vec::with_capacity(256);
-    respond::local(&mut out, &answer, client.frame(), &Front::default());
+    let date = client.clock.date();
+    let front = Front::default();
+    respond::local(&mut out, &answer, (client.frame(), &date), &front);
     send(client, out).await
 }
 
 /// Answers a request that goes nowhere; its body is not read, so the connection ends.
 async fn refuse(client: &mut Client, failure: &Failure) -> Next {
     client.leave_body_unread();
-    let out = failure_text(failure, client.frame(), &Front::default());
+    let out = failure_text(client, failure, client.frame(), &Front::default());
     send(client, out).await
 }
 
-fn failure_text(failure: &Failure, frame: Frame, front: &Front<'_>) -> Vec<u8> {
-    let mut out = Vec::with_capacity(256);
-    respond::failure(&mut out, failure, frame, front);
+fn failure_text(client: &Client, failure: &Failure, frame: Frame, front: &Front<'_>) -> Vec<u8> {
+    let mut out = Vec::with_capacity(512);
+    respond::failure(&mut out, failure, (frame, &client.clock.date()), front);
     out
 }
 
@@ -396,7 +421,7 @@ async fn failed(client: &mut Client, failure: &Failure) -> Next {
     let out = {
         let entry = client.state.entry.borrow();
         let front = entry.as_ref().map(Entry::front).unwrap_or_default();
-        failure_text(failure, client.frame(), &front)
+        failure_text(client, failure, client.frame(), &front)
     };
     send(client, out).await
 }
@@ -447,7 +472,8 @@ async fn interrupted(shard: &Shard, door: &Door, client: &mut Client, why: Tripp
     let words = async {
         if goes_on {
             let front = entry.as_ref().map(Entry::front).unwrap_or_default();
-            return send(client, failure_text(&failure, frame, &front)).await;
+            let out = failure_text(client, &failure, frame, &front);
+            return send(client, out).await;
         }
         // A TLS stream whose read was dropped half-way cannot be read again.
         client.state.readable.set(!client.tls);
@@ -459,7 +485,7 @@ async fn interrupted(shard: &Shard, door: &Door, client: &mut Client, why: Tripp
 
 /// Sends a failure and closes.
 async fn say(client: &mut Client, failure: &Failure, frame: Frame) {
-    let out = failure_text(failure, frame, &Front::default());
+    let out = failure_text(client, failure, frame, &Front::default());
     client.state.keep.set(false);
     if client.conn.writer.write_all(out).await.0.is_ok() {
         linger(client).await;

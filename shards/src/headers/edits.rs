@@ -32,11 +32,16 @@ pub(super) fn apply<'e>(
 
 /// Takes all lines of this name, in any case, out of `out[start..]`.
 fn remove(out: &mut Vec<u8>, start: usize, name: &[u8]) {
+    remove_if(out, start, |other| other.eq_ignore_ascii_case(name));
+}
+
+/// Takes the lines out of `out[start..]` whose names are these.
+pub(super) fn remove_if(out: &mut Vec<u8>, start: usize, is_meant: impl Fn(&[u8]) -> bool) {
     let (mut from, mut to) = (start, start);
     while from < out.len() {
         let line = line(&out[from..]);
         let end = from + line.len();
-        if !is_named(line, name) {
+        if !is_meant(name_of(line)) {
             if to < from {
                 out.copy_within(from..end, to);
             }
@@ -53,10 +58,8 @@ fn line(lines: &[u8]) -> &[u8] {
     &lines[..end.map_or(lines.len(), |end| end + 1)]
 }
 
-fn is_named(line: &[u8], name: &[u8]) -> bool {
-    line.len() > name.len()
-        && line[name.len()] == b':'
-        && line[..name.len()].eq_ignore_ascii_case(name)
+fn name_of(line: &[u8]) -> &[u8] {
+    line.split(|&byte| byte == b':').next().unwrap_or_default()
 }
 
 #[cfg(test)]

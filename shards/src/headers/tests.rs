@@ -40,6 +40,16 @@ fn sent_by(
     (client, head_text): (&str, &str),
     forwarded: ForwardedHeaders,
 ) -> Vec<String> {
+    sent_with(Claims::Keep, passage, (client, head_text), forwarded)
+}
+
+/// As [`sent_by`], with what is made of the client's claims.
+fn sent_with(
+    claims: Claims,
+    passage: &Passage<'_>,
+    (client, head_text): (&str, &str),
+    forwarded: ForwardedHeaders,
+) -> Vec<String> {
     let bytes = head_text.as_bytes();
     let mut head = RequestHead::new();
     let parsed = head
@@ -50,13 +60,14 @@ fn sent_by(
         server_name: "rw",
         client: client.parse().expect("an address"),
         client_tls: false,
+        claims,
     };
     let asks = Outgoing {
         method: head.method_text(bytes),
         path: head.path(bytes),
         query: head.query(bytes),
         framing: head.framing(),
-        upgrade: head.upgrade(),
+        upgrade: offers_upgrade(&head, bytes),
         expect_continue: false,
         remade: None,
         passage,
@@ -105,6 +116,95 @@ fn earlier_hops_are_kept_in_each_form() {
     let none = sent("192.0.2.1", with_x, ForwardedHeaders::None);
     assert_eq!(none[2], "X-Forwarded-For: 198.51.100.7, bogus");
     assert_eq!(none[3], "Via: 1.1 rw");
+}
+
+#[test]
+fn a_peer_is_believed_wholly_partly_or_not_at_all() {
+    let text = "GET / HTTP/1.1\r\nHost: h\r\nForwarded: for=198.51.100.7\r\nX-Forwarded-For: 198.51.100.8\r\n\
+                X-Forwarded-Host: public.test\r\nX-Forwarded-Proto: https\r\nX-Forwarded-Port: 443\r\n\r\n";
+    let web = backend(Vec::new());
+    let lines = |claims, forwarded| {
+        let lines = sent_with(claims, &Passage::at(&web), ("192.0.2.1", text), forwarded);
+        let end = lines.len() - 1;
+        lines[2..end].to_vec()
+    };
+    let own = "Forwarded: by=rw;for=192.0.2.1;host=h;proto=http";
+    assert_eq!(lines(Claims::Drop, ForwardedHeaders::Standard), [own]);
+    assert_eq!(
+        lines(Claims::Drop, ForwardedHeaders::X),
+        [
+            "X-Forwarded-For: 192.0.2.1",
+            "X-Forwarded-Host: h",
+            "X-Forwarded-Proto: http"
+        ]
+    );
+    assert!(lines(Claims::Drop, ForwardedHeaders::None).is_empty());
+    assert_eq!(
+        lines(Claims::Believe, ForwardedHeaders::X),
+        [
+            "X-Forwarded-Port: 443",
+            "X-Forwarded-For: 198.51.100.8, 192.0.2.1",
+            "X-Forwarded-Host: public.test",
+            "X-Forwarded-Proto: https"
+        ]
+    );
+    let standard = lines(Claims::Believe, ForwardedHeaders::Standard);
+    assert_eq!(
+        standard,
+        ["Forwarded: for=198.51.100.7", "X-Forwarded-Port: 443", own]
+    );
+    assert_eq!(lines(Claims::Keep, ForwardedHeaders::Standard), standard);
+    let x_only = text.replace("Forwarded: for=198.51.100.7\r\n", "");
+    let passage = Passage::at(&web);
+    let translated = |claims| {
+        let asked = ("192.0.2.1", x_only.as_str());
+        sent_with(claims, &passage, asked, ForwardedHeaders::Standard)[3].clone()
+    };
+    assert_eq!(
+        translated(Claims::Believe),
+        "Forwarded: for=198.51.100.8;host=public.test;proto=https, by=rw;for=192.0.2.1;host=h;proto=http"
+    );
+    assert_eq!(
+        translated(Claims::Keep),
+        "Forwarded: for=198.51.100.8, by=rw;for=192.0.2.1;host=h;proto=http"
+    );
+    assert_eq!(
+        lines(Claims::Keep, ForwardedHeaders::X)[2..],
+        ["X-Forwarded-Host: h", "X-Forwarded-Proto: http"]
+    );
+}
+
+#[test]
+fn a_list_of_trusted_proxies_decides_whom_to_believe() {
+    let peer = "10.0.0.9".parse().expect("an address");
+    let network = |address: &str| Network {
+        address: address.parse().expect("an address"),
+        prefix: 24,
+    };
+    assert_eq!(Claims::of(None, peer), Claims::Keep);
+    assert_eq!(Claims::of(Some(&[]), peer), Claims::Drop);
+    let networks = [network("10.1.0.0"), network("10.0.0.0")];
+    assert_eq!(Claims::of(Some(&networks), peer), Claims::Believe);
+    assert_eq!(Claims::of(Some(&networks[..1]), peer), Claims::Drop);
+}
+
+#[test]
+fn http2_is_never_offered_to_an_origin() {
+    let with = |upgrade: &str| {
+        let text = format!(
+            "GET / HTTP/1.1\r\nHost: x\r\nConnection: Upgrade, HTTP2-Settings\r\nUpgrade: {upgrade}\r\n\
+             HTTP2-Settings: AAMAAABkAARAAAAAAAIAAAAA\r\n\r\n"
+        );
+        sent("192.0.2.1", &text, ForwardedHeaders::None)
+    };
+    assert_eq!(with("h2c")[2..], ["Via: 1.1 rw"]);
+    assert_eq!(
+        with("H2C, websocket")[2..],
+        ["Via: 1.1 rw", "Connection: upgrade", "Upgrade: websocket"]
+    );
+    let alone = "GET / HTTP/1.1\r\nHost: x\r\nHTTP2-Settings: AAMA\r\n\r\n";
+    let lines = sent("192.0.2.1", alone, ForwardedHeaders::None);
+    assert_eq!(lines[2..], ["Via: 1.1 rw"]);
 }
 
 #[test]
@@ -197,8 +297,12 @@ fn answered(passage: &Passage<'_>, bytes: &[u8], relay: impl Fn(&mut Relay<'_>))
     };
     relay(&mut how);
     let mut out = Vec::new();
-    response(&mut out, (&head, bytes), "rw", &how);
-    String::from_utf8(out).expect("ASCII")
+    response(&mut out, (&head, bytes), ("rw", &Clock::default()), &how);
+    let text = String::from_utf8(out).expect("ASCII");
+    let (before, after) = text.split_once("Date: ").expect("a date");
+    let (date, after) = after.split_once("\r\n").expect("it ends");
+    assert!(date.ends_with(" GMT"), "{date}");
+    format!("{before}{after}")
 }
 
 #[test]
@@ -221,8 +325,8 @@ fn another_body_is_not_described_by_the_origins_headers() {
     assert_eq!(
         text,
         "HTTP/1.1 202 Accepted\r\nX-A: 1\r\nVia: 1.1 rw\r\n\
-         X-Trickster-Result: engine=HTTPProxy; status=proxy-only\r\nETag: \"mine\"\r\n\
-         Content-Length: 2\r\n\r\n"
+         X-Trickster-Result: engine=HTTPProxy; status=proxy-only\r\n\
+         Access-Control-Allow-Origin: *\r\nETag: \"mine\"\r\nContent-Length: 2\r\n\r\n"
     );
 }
 

@@ -263,7 +263,7 @@ async fn ask_member(
                 budget,
                 limit: origin.timeout.min(settings.timeout),
             };
-            fetch(ask).await?
+            Box::pin(fetch(ask)).await?
         }
         Terminal::Merge(inner) => nested(asking, inner, &passage, query).await?,
         Terminal::Local(local) => return Ok(passage.local(local)),
