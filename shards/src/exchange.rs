@@ -7,6 +7,7 @@
 //! Promises: what is sent again was never answered by a byte, is idempotent and went out on a reused
 //! connection; a connection goes back to the peers only after a clean end on both sides.
 
+mod compressed;
 mod upload;
 
 use std::future::{Future, poll_fn};
@@ -16,10 +17,10 @@ use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
 
-use ringway_io::buffer::{Buffers, Inbox};
+use ringway_io::buffer::Inbox;
 use ringway_io::net::deadline::Watch;
 use ringway_io::net::http1::{
-    BodyDecoder, BodyFraming, Method, Parsed, TrailerLimits, Version, write,
+    BodyDecoder, BodyFraming, Method, Parsed, RequestHead, TrailerLimits, Version, write,
 };
 use ringway_io::net::stream::Writer;
 use smallvec::SmallVec;
@@ -286,7 +287,8 @@ async fn attempt(
         answered: false,
         head: &mut peer.head,
         out: task.shard.buffers.take(),
-        buffers: &task.shard.buffers,
+        client: (head, head_text),
+        shard: task.shard,
     };
     if upload.is_done() {
         return answering(download, &|| true).await;
@@ -343,12 +345,14 @@ struct Download<'a> {
     answered: bool,
     head: &'a mut ringway_io::net::http1::ResponseHead,
     out: Vec<u8>,
-    buffers: &'a Buffers,
+    /// The request.
+    client: (&'a RequestHead, &'a [u8]),
+    shard: &'a Shard,
 }
 
 impl Drop for Download<'_> {
     fn drop(&mut self) {
-        self.buffers.give(std::mem::take(&mut self.out));
+        self.shard.buffers.give(std::mem::take(&mut self.out));
     }
 }
 
@@ -376,7 +380,7 @@ async fn answering(
     }
     let relay = download.plan_relay(uploaded());
     let bytes = &download.inbox.bytes()[..head_len];
-    headers::response(
+    let compressor = headers::response(
         &mut download.out,
         (download.head, bytes),
         (download.server_name, download.clock),
@@ -386,6 +390,9 @@ async fn answering(
     download.state.status.set(relay.status);
     if let Some(body) = relay.body {
         return download.replace_body(body).await;
+    }
+    if let Some(compressor) = compressor {
+        return Box::pin(download.relay_compressed(compressor)).await;
     }
     download
         .relay_body(relay.framing == BodyFraming::Chunked)
@@ -470,6 +477,8 @@ impl<'a> Download<'a> {
                 keep,
             },
             body,
+            client: self.client,
+            compressors: &self.shard.compressors,
             front: self.front,
         }
     }

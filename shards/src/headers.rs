@@ -6,7 +6,7 @@
 //! that the operator has the final say about all but framing.
 
 pub(crate) mod cors;
-mod edits;
+pub(crate) mod edits;
 
 use std::net::IpAddr;
 
@@ -15,6 +15,7 @@ use ringway_io::net::http1::{
 };
 
 use crate::clock::Clock;
+use crate::compress::{self, Compressor, Lines, Places};
 use crate::metrics::cache_status;
 use crate::passage::{Credentials, Front, Passage};
 use crate::plan::{ForwardedHeaders, Network, Origin};
@@ -393,7 +394,7 @@ fn quoted_unless_token(out: &mut Vec<u8>, text: &[u8]) {
 }
 
 /// How an answer reaches a client.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy)]
 pub(crate) struct Relay<'a> {
     /// Status towards the client.
     pub(crate) status: u16,
@@ -404,17 +405,20 @@ pub(crate) struct Relay<'a> {
     pub(crate) frame: Frame,
     /// Body in place of the origin's.
     pub(crate) body: Option<&'a [u8]>,
+    /// The request.
+    pub(crate) client: (&'a RequestHead, &'a [u8]),
+    pub(crate) compressors: &'a Places,
     /// Changes of its head.
     pub(crate) front: Front<'a>,
 }
 
-/// Appends the head of an origin's final answer.
+/// Appends the head of an origin's final answer, whose body is to be compressed where that is returned.
 pub(crate) fn response(
     out: &mut Vec<u8>,
     (head, bytes): (&ResponseHead, &[u8]),
     (server_name, clock): (&str, &Clock),
     relay: &Relay<'_>,
-) {
+) -> Option<Box<Compressor>> {
     if relay.status == head.status() {
         write::status_line_with_reason(out, relay.status, head.reason(bytes));
     } else {
@@ -437,12 +441,56 @@ pub(crate) fn response(
         out.extend_from_slice(b"\r\n");
     }
     finish_answer(out, start, &relay.front);
-    respond::connection(out, relay.frame);
-    match relay.declared_length {
+    let compressor = compressed(out, start, (head, bytes), relay);
+    let (length, body, keep) = match &compressor {
+        None => (relay.declared_length, relay.framing, relay.frame.keep),
+        Some(_) => match relay.frame.version {
+            Version::Http11 => (None, BodyFraming::Chunked, relay.frame.keep),
+            Version::Http10 => (None, BodyFraming::UntilClose, false),
+        },
+    };
+    let frame = Frame {
+        keep,
+        ..relay.frame
+    };
+    respond::connection(out, frame);
+    match length {
         Some(length) => write::content_length(out, length),
-        None => framing(out, relay.framing),
+        None => framing(out, body),
     }
     write::end_of_head(out);
+    compressor
+}
+
+/// Decides whether the answer is compressed; its header lines are `out[start..]`.
+fn compressed(
+    out: &mut Vec<u8>,
+    start: usize,
+    (head, bytes): (&ResponseHead, &[u8]),
+    relay: &Relay<'_>,
+) -> Option<Box<Compressor>> {
+    if relay.front.compressible_types.is_empty() || relay.body.is_some() {
+        return None;
+    }
+    let length = match relay.framing {
+        BodyFraming::Length(length) => Some(length),
+        _ => relay.declared_length,
+    };
+    let answer = compress::Answer {
+        status: relay.status,
+        length,
+        types: relay.front.compressible_types,
+        client: relay.client.0,
+        client_bytes: relay.client.1,
+        places: relay.compressors,
+    };
+    // What was parsed is faster to look through than what was written.
+    let lines = if relay.front.changes_headers() {
+        Lines::Written(start)
+    } else {
+        Lines::Head(head, bytes)
+    };
+    compress::begin(out, start, lines, &answer)
 }
 
 /// Appends an interim answer, such as 100 or 103.

@@ -7,6 +7,7 @@
 mod accept;
 mod capture;
 mod clock;
+mod compress;
 mod dispatch;
 mod exchange;
 mod fanout;

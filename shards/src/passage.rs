@@ -57,6 +57,7 @@ pub(crate) fn path_below(path: &[u8], strip: usize) -> &[u8] {
 /// Where a request is on its way, and what is to be changed.
 #[derive(Clone, Debug)]
 pub(crate) struct Passage<'v> {
+    first: &'v Arc<Backend>,
     at: &'v Arc<Backend>,
     /// Rules that change something, outermost first.
     edits: Vec<&'v Edits>,
@@ -127,6 +128,7 @@ impl<'v> Passage<'v> {
     /// A request that has come to its first backend.
     pub(crate) fn at(backend: &'v Arc<Backend>) -> Passage<'v> {
         Passage {
+            first: backend,
             at: backend,
             edits: Vec::new(),
             in_front: 0,
@@ -273,6 +275,7 @@ impl<'v> Passage<'v> {
             edits: &self.edits,
             cors: self.cors,
             latency: self.latency,
+            compressible_types: &self.first.compressible_types,
         }
     }
 
@@ -281,8 +284,7 @@ impl<'v> Passage<'v> {
         Front {
             first: None,
             edits: &self.edits[self.in_front..],
-            cors: None,
-            latency: None,
+            ..Front::default()
         }
     }
 }
@@ -298,6 +300,8 @@ pub(crate) struct Front<'a> {
     pub(crate) cors: Option<&'a Cors>,
     /// Simulated latency that it has met.
     pub(crate) latency: Option<Duration>,
+    /// Content types that are compressed.
+    pub(crate) compressible_types: &'a [Box<str>],
 }
 
 impl<'a> Front<'a> {
@@ -313,6 +317,11 @@ impl<'a> Front<'a> {
     fn outermost_first(&self) -> impl DoubleEndedIterator<Item = &'a Edits> + use<'a> {
         let edits: &'a [&'a Edits] = self.edits;
         self.first.into_iter().chain(edits.iter().copied())
+    }
+
+    /// Whether it changes headers.
+    pub(crate) fn changes_headers(&self) -> bool {
+        self.headers().next().is_some()
     }
 
     /// The status to send for this one.

@@ -17,6 +17,7 @@ use ringway_io::task::{self, Turns};
 
 use crate::accept::{self, Door};
 use crate::clock::Clock;
+use crate::compress::Places;
 use crate::limits::DEADLINE_TICK;
 use crate::link::{Command, Event, ShardEnd, ShardId};
 use crate::metrics::{BackendCells, Cells, Count};
@@ -34,6 +35,7 @@ pub(crate) struct Shard {
     pub(crate) turns: Turns,
     pub(crate) cells: Cells,
     pub(crate) clock: Rc<Clock>,
+    pub(crate) compressors: Places,
     pub(crate) peers: Peers,
     view: RefCell<Option<Rc<View>>>,
     doors: RefCell<Vec<Rc<Door>>>,
@@ -264,6 +266,7 @@ pub(crate) async fn run(end: ShardEnd, shards: u32) {
         turns: Turns::new(),
         cells: Cells::default(),
         clock: Rc::default(),
+        compressors: Places::default(),
         peers: Peers::default(),
         view: RefCell::new(None),
         doors: RefCell::default(),

@@ -36,7 +36,7 @@ fn remove(out: &mut Vec<u8>, start: usize, name: &[u8]) {
 }
 
 /// Takes the lines out of `out[start..]` whose names are these.
-pub(super) fn remove_if(out: &mut Vec<u8>, start: usize, is_meant: impl Fn(&[u8]) -> bool) {
+pub(crate) fn remove_if(out: &mut Vec<u8>, start: usize, is_meant: impl Fn(&[u8]) -> bool) {
     let (mut from, mut to) = (start, start);
     while from < out.len() {
         let line = line(&out[from..]);
@@ -50,6 +50,18 @@ pub(super) fn remove_if(out: &mut Vec<u8>, start: usize, is_meant: impl Fn(&[u8]
         from = end;
     }
     out.truncate(to);
+}
+
+/// The values of the lines of this name, in any case.
+pub(crate) fn values<'l>(lines: &'l [u8], name: &[u8]) -> impl Iterator<Item = &'l [u8]> {
+    let mut rest = lines;
+    let all = std::iter::from_fn(move || {
+        let first = line(rest);
+        rest = &rest[first.len()..];
+        (!first.is_empty()).then_some(first)
+    });
+    all.filter(move |line| name_of(line).eq_ignore_ascii_case(name))
+        .map(|line| line[name_of(line).len() + 1..].trim_ascii())
 }
 
 /// The first line, with its end.

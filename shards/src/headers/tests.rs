@@ -283,6 +283,12 @@ fn answered(passage: &Passage<'_>, bytes: &[u8], relay: impl Fn(&mut Relay<'_>))
         .parse(bytes, Method::Get, &HeadLimits::default())
         .expect("a good head");
     assert_eq!(parsed, Parsed::Complete(bytes.len()));
+    let client_bytes = b"GET / HTTP/1.1\r\nHost: x\r\n\r\n";
+    let mut client = RequestHead::new();
+    client
+        .parse(client_bytes, &HeadLimits::default())
+        .expect("a good head");
+    let places = Places::default();
     let mut how = Relay {
         status: head.status(),
         framing: BodyFraming::Chunked,
@@ -293,6 +299,8 @@ fn answered(passage: &Passage<'_>, bytes: &[u8], relay: impl Fn(&mut Relay<'_>))
             keep: true,
         },
         body: None,
+        client: (&client, client_bytes),
+        compressors: &places,
         front: passage.front(),
     };
     relay(&mut how);
