@@ -1,12 +1,16 @@
-//! From a request to the backend that answers it: the route, then hops through virtual backends.
+//! From a request to the backend that answers it: the route, then hops through virtual backends, each of which
+//! has rules for the paths it serves.
 
 use std::sync::Arc;
 
 use ringway_io::net::http1::{Method, RequestHead, TargetForm};
 
-use crate::limits::HOPS_MAX;
 use crate::metrics::Count;
-use crate::plan::{Backend, BackendId, BackendKind, Listener, Mechanism};
+use crate::passage::{Asked, Entered, Passage};
+use crate::plan::{
+    AuthenticatorId, Backend, BackendId, BackendKind, Handler, Listener, LocalAnswer, Mechanism,
+    Methods,
+};
 use crate::respond::Failure;
 use crate::shard::View;
 
@@ -25,6 +29,8 @@ pub(crate) enum Terminal<'v> {
     Origin(&'v Arc<Backend>),
     /// All members of this ALB's pool, merged.
     Merge(&'v Arc<Backend>),
+    /// ringway itself, with what a rule has for it.
+    Local(&'v LocalAnswer),
 }
 
 /// Finds the first backend of a request. Contract: config page, 5.
@@ -34,7 +40,9 @@ pub(crate) fn route(
     bytes: &[u8],
 ) -> Result<Routed, Failure> {
     if head.method() == Method::Connect {
-        return Err(Failure::Method);
+        return Err(Failure::Method {
+            allowed: Methods::ALL,
+        });
     }
     if head.target_form() == TargetForm::Asterisk {
         return Err(Failure::Target);
@@ -88,28 +96,59 @@ fn first_segment(path: &[u8]) -> Option<&str> {
         .filter(|segment| !segment.is_empty())
 }
 
-/// Follows virtual backends to the one that answers, taking one turn of each pool on the way. Members in
-/// `tried` are passed over where their pool has another.
+/// Follows virtual backends to who answers, taking one turn of each pool on the way. Members in `tried` are
+/// passed over where their pool has another. Where an authenticator has to judge, it is asked.
+pub(crate) async fn arrive<'v>(
+    view: &'v View,
+    asked: &Asked<'_>,
+    tried: &[BackendId],
+    passage: &mut Passage<'v>,
+) -> Result<Terminal<'v>, Failure> {
+    match resolve(view, asked, tried, passage)? {
+        Way::Ends(terminal) => Ok(terminal),
+        // No plan has authenticators yet.
+        Way::Asks(_) => Err(Failure::Internal),
+    }
+}
+
+/// How far a request comes without waiting.
+pub(crate) enum Way<'v> {
+    /// To its end.
+    Ends(Terminal<'v>),
+    /// To a rule whose authenticator must judge; [`resolve`] goes on behind it.
+    #[expect(dead_code, reason = "read by authenticators")]
+    Asks(AuthenticatorId),
+}
+
+/// Moves the passage on, until it has arrived or has to wait.
 pub(crate) fn resolve<'v>(
     view: &'v View,
-    first: BackendId,
+    asked: &Asked<'_>,
     tried: &[BackendId],
-) -> Result<Terminal<'v>, Failure> {
-    let mut backend = view.active.plan.backend(first);
-    for _ in 0..HOPS_MAX {
+    passage: &mut Passage<'v>,
+) -> Result<Way<'v>, Failure> {
+    loop {
+        let rule = match passage.enter(asked)? {
+            Entered::Rule(rule) => rule,
+            Entered::Asks(authenticator) => return Ok(Way::Asks(authenticator)),
+        };
+        if let Handler::Local(local) = &rule.handler {
+            return Ok(Way::Ends(Terminal::Local(local)));
+        }
+        let backend = passage.backend();
         let alb = match &backend.kind {
-            BackendKind::Origin(_) => return Ok(Terminal::Origin(backend)),
+            BackendKind::Origin(_) => return Ok(Way::Ends(Terminal::Origin(backend))),
             BackendKind::Alb(alb) => alb,
         };
         match alb.mechanism {
-            Mechanism::TimeSeriesMerge => return Ok(Terminal::Merge(backend)),
+            Mechanism::TimeSeriesMerge => return Ok(Way::Ends(Terminal::Merge(backend))),
             Mechanism::RoundRobin => {
                 let member = view.table.pool(alb.pool).next_member_but(tried);
                 let member = member.ok_or_else(|| Failure::NoLiveMember {
                     alb: backend.name.clone(),
                 })?;
-                backend = &member.backend;
-                view.active.cells(backend.id).selected.bump();
+                passage.hop(&member.backend)?;
+                view.active.cells(member.backend.id).selected.bump();
             }
             Mechanism::FirstResponse
             | Mechanism::FirstGoodResponse
@@ -117,7 +156,6 @@ pub(crate) fn resolve<'v>(
             | Mechanism::UserRouter => return Err(Failure::Internal),
         }
     }
-    Err(Failure::TooManyHops { hops_max: HOPS_MAX })
 }
 
 #[cfg(test)]

@@ -7,6 +7,7 @@
 //! Promises: what is sent again was never answered by a byte, is idempotent and went out on a reused
 //! connection; a connection goes back to the peers only after a clean end on both sides.
 
+mod compressed;
 mod upload;
 
 use std::future::{Future, poll_fn};
@@ -16,20 +17,23 @@ use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
 
-use ringway_io::buffer::{Buffers, Inbox};
+use ringway_io::buffer::Inbox;
 use ringway_io::net::deadline::Watch;
 use ringway_io::net::http1::{
-    BodyDecoder, BodyFraming, Method, Parsed, TrailerLimits, Version, write,
+    BodyDecoder, BodyFraming, Method, Parsed, RequestHead, TrailerLimits, Version, write,
 };
 use ringway_io::net::stream::Writer;
 use smallvec::SmallVec;
 
+use crate::clock::Clock;
 use crate::dispatch::{self, Terminal};
-use crate::headers::{self, Hop, Outgoing, Relay};
+use crate::headers::{self, Claims, Hop, Outgoing, Relay};
 use crate::limits::{FAILOVERS_MAX, INTERIM_MAX, RELAY_BYTES, head_limits};
 use crate::metrics::Count;
+use crate::passage::{Asked, Front, Passage, path_below};
 use crate::peers::Peer;
 use crate::plan::{Backend, BackendId, BackendKind, Listener, Origin};
+use crate::reply::has_body;
 use crate::respond::{Failure, Fault, Frame};
 use crate::serve::{Client, Phase, State};
 use crate::shard::{Shard, View};
@@ -47,6 +51,8 @@ pub(crate) struct Task<'a> {
     pub(crate) listener: &'a Listener,
     /// The backend that answers.
     pub(crate) backend: &'a Arc<Backend>,
+    /// How the request came to it.
+    pub(crate) passage: &'a Passage<'a>,
     /// Bytes of the path that the route used up.
     pub(crate) strip: usize,
 }
@@ -90,32 +96,53 @@ enum End {
     Tunnel,
 }
 
-/// Sends the request to the backend that `first` leads to and the answer to the client. When a member of an ALB
-/// cannot be reached, and so nothing of the request was answered, another live one gets it.
+/// Sends the request to the task's backend and the answer to the client. When it is a member of an ALB and cannot
+/// be reached, so that nothing of the request was answered, another live one gets it: the request goes again the
+/// way from `start`.
 pub(crate) async fn route(
     task: &Task<'_>,
     client: &mut Client,
-    first: BackendId,
+    start: &Passage<'_>,
 ) -> Result<(), Failure> {
     let mut upload = Upload::begin(task.listener, client)?;
     let mut tried: SmallVec<[BackendId; FAILOVERS_MAX]> = SmallVec::new();
-    let mut backend = task.backend;
+    let mut detour;
+    let (mut backend, mut passage) = (task.backend, task.passage);
     let result = loop {
-        let failure = match run(&Task { backend, ..*task }, client, &mut upload).await {
+        let turn = Task {
+            backend,
+            passage,
+            ..*task
+        };
+        let failure = match run(&turn, client, &mut upload).await {
             Err(failure) if failure.spares_request() && tried.len() < FAILOVERS_MAX => failure,
             result => break result,
         };
         tried.push(backend.id);
-        match dispatch::resolve(task.view, first, &tried) {
+        detour = start.clone();
+        let asked = task.asked(client);
+        match dispatch::arrive(task.view, &asked, &tried, &mut detour).await {
             Ok(Terminal::Origin(other)) if !tried.contains(&other.id) => backend = other,
             _ => break Err(failure),
         }
+        passage = &detour;
         task.view.active.cells(backend.id).failovers.bump();
     };
     if !upload.is_done() {
         client.state.keep.set(false);
     }
     result
+}
+
+impl Task<'_> {
+    /// The client's request, to find the way of.
+    pub(crate) fn asked<'c>(&self, client: &'c Client) -> Asked<'c> {
+        Asked {
+            head: &client.head,
+            bytes: &client.head_text,
+            strip: self.strip,
+        }
+    }
 }
 
 async fn run(task: &Task<'_>, client: &mut Client, upload: &mut Upload) -> Result<(), Failure> {
@@ -161,6 +188,10 @@ pub(crate) fn hop<'a>(task: &Task<'a>, client: &Client) -> Hop<'a> {
         server_name: &task.view.active.plan.server_name,
         client: client.conn.peer().ip(),
         client_tls: client.tls,
+        claims: Claims::of(
+            task.listener.trusted_proxies.as_deref(),
+            client.conn.peer().ip(),
+        ),
     }
 }
 
@@ -175,19 +206,16 @@ fn write_head(
     let bytes = client.head_text.as_slice();
     let hop = hop(task, client);
     let head = &client.head;
-    let path = head.path(bytes);
+    let query = task.passage.query(head.query(bytes));
     let asks = Outgoing {
         method: head.method_text(bytes),
-        path: if task.strip > 0 && path.len() == task.strip {
-            b"/"
-        } else {
-            &path[task.strip..]
-        },
-        query: head.query(bytes),
+        path: path_below(head.path(bytes), task.strip),
+        query: query.as_deref(),
         framing: upload.framing(),
-        upgrade: head.upgrade(),
+        upgrade: headers::offers_upgrade(head, bytes),
         expect_continue: head.expect_continue() && !upload.is_done(),
         remade: None,
+        passage: task.passage,
     };
     headers::request(request, (head, bytes), origin, &hop, &asks);
 }
@@ -246,26 +274,31 @@ async fn attempt(
         conn,
         inbox,
         head,
+        head_text,
         state,
+        clock,
         ..
     } = client;
     let seen = Seen {
         method: head.method(),
         version: head.version(),
-        upgrade: head.upgrade(),
+        upgrade: headers::offers_upgrade(head, head_text),
     };
     let download = Download {
         state,
         pace,
         seen,
         server_name,
+        clock,
+        front: task.passage.front(),
         writer: &mut conn.writer,
         reader: &mut peer.conn.reader,
         inbox: &mut peer.inbox,
         answered: false,
         head: &mut peer.head,
         out: task.shard.buffers.take(),
-        buffers: &task.shard.buffers,
+        client: (head, head_text),
+        shard: task.shard,
     };
     if upload.is_done() {
         return answering(download, &|| true).await;
@@ -312,6 +345,9 @@ struct Download<'a> {
     pace: &'a Pace<'a>,
     seen: Seen,
     server_name: &'a str,
+    clock: &'a Clock,
+    /// What rules change of the answer.
+    front: Front<'a>,
     writer: &'a mut Writer,
     reader: &'a mut ringway_io::net::stream::Reader,
     inbox: &'a mut Inbox,
@@ -319,12 +355,14 @@ struct Download<'a> {
     answered: bool,
     head: &'a mut ringway_io::net::http1::ResponseHead,
     out: Vec<u8>,
-    buffers: &'a Buffers,
+    /// The request.
+    client: (&'a RequestHead, &'a [u8]),
+    shard: &'a Shard,
 }
 
 impl Drop for Download<'_> {
     fn drop(&mut self) {
-        self.buffers.give(std::mem::take(&mut self.out));
+        self.shard.buffers.give(std::mem::take(&mut self.out));
     }
 }
 
@@ -352,20 +390,26 @@ async fn answering(
     }
     let relay = download.plan_relay(uploaded());
     let bytes = &download.inbox.bytes()[..head_len];
-    headers::response(
+    let compressor = headers::response(
         &mut download.out,
         (download.head, bytes),
-        download.server_name,
+        (download.server_name, download.clock),
         &relay,
     );
     download.inbox.consume(head_len);
-    download.state.status.set(download.head.status());
+    download.state.status.set(relay.status);
+    if let Some(body) = relay.body {
+        return download.replace_body(body).await;
+    }
+    if let Some(compressor) = compressor {
+        return Box::pin(download.relay_compressed(compressor)).await;
+    }
     download
         .relay_body(relay.framing == BodyFraming::Chunked)
         .await
 }
 
-impl Download<'_> {
+impl<'a> Download<'a> {
     async fn read_head(&mut self) -> Result<usize, Failure> {
         let limits = head_limits();
         loop {
@@ -414,35 +458,92 @@ impl Download<'_> {
         Ok(End::Tunnel)
     }
 
-    /// Chooses the framing towards the client, and whether its connection stays open.
-    fn plan_relay(&mut self, uploaded: bool) -> Relay {
-        let is_http10 = self.seen.version == Version::Http10;
+    /// Chooses status and framing towards the client, and whether its connection stays open.
+    fn plan_relay(&mut self, uploaded: bool) -> Relay<'a> {
         let mut keep = self.state.keep.get() && uploaded;
-        let framing = match self.head.framing() {
-            BodyFraming::Chunked | BodyFraming::UntilClose if is_http10 => {
-                keep = false;
-                BodyFraming::UntilClose
+        let status = self.front.status(self.head.status());
+        let body = self.other_body(status);
+        let (framing, declared_length) = match body {
+            Some(body) => {
+                let length = has_body(status).then_some(body.len() as u64);
+                (BodyFraming::None, length)
             }
-            BodyFraming::UntilClose => BodyFraming::Chunked,
-            other => other,
+            None => {
+                let framing = self.framing_onwards();
+                if framing == BodyFraming::UntilClose {
+                    keep = false;
+                }
+                (framing, self.declared_length(status))
+            }
         };
         self.state.keep.set(keep);
-        let has_no_body = framing == BodyFraming::None;
-        let status = self.head.status();
-        let declared = has_no_body && status != 204 && status >= 200;
         Relay {
+            status,
             framing,
-            declared_length: if declared {
-                self.head.content_length()
-            } else {
-                None
-            },
+            declared_length,
             frame: Frame {
                 method: self.seen.method,
                 version: self.seen.version,
                 keep,
             },
+            body,
+            client: self.client,
+            compressors: &self.shard.compressors,
+            front: self.front,
         }
+    }
+
+    /// The body to send in place of the origin's: a rule's, or none where a rule's status has none.
+    fn other_body(&self, status: u16) -> Option<&'a [u8]> {
+        if has_body(status) {
+            return self.front.body();
+        }
+        (self.head.framing() != BodyFraming::None).then_some(b"")
+    }
+
+    fn framing_onwards(&self) -> BodyFraming {
+        match self.head.framing() {
+            BodyFraming::Chunked | BodyFraming::UntilClose
+                if self.seen.version == Version::Http10 =>
+            {
+                BodyFraming::UntilClose
+            }
+            BodyFraming::UntilClose => BodyFraming::Chunked,
+            other => other,
+        }
+    }
+
+    /// What an answer without a body says of its length.
+    fn declared_length(&self, status: u16) -> Option<u64> {
+        if self.head.framing() != BodyFraming::None || status == 204 {
+            return None;
+        }
+        let has_lost_its_reason = self.seen.method != Method::Head && has_body(status);
+        if has_lost_its_reason {
+            // A rule's status takes a body, and the origin's answer had none.
+            return Some(0);
+        }
+        self.head.content_length()
+    }
+
+    /// Sends another body than the origin's, whose connection goes on when all of its own is here.
+    async fn replace_body(mut self, body: &[u8]) -> Result<End, Failure> {
+        if self.seen.method != Method::Head {
+            self.out.extend_from_slice(body);
+            self.state.written.set(body.len() as u64);
+        }
+        self.state.phase.set(Phase::Answer);
+        self.flush().await?;
+        let mut decoder = BodyDecoder::new(self.head.framing(), TrailerLimits::default());
+        while !self.inbox.is_empty() && !decoder.is_done() {
+            let Ok(decoded) = decoder.decode(self.inbox.bytes()) else {
+                return Ok(End::Spent);
+            };
+            let consumed = decoded.consumed;
+            self.inbox.consume(consumed);
+        }
+        let is_clean = decoder.is_done() && self.head.keep_alive();
+        Ok(if is_clean { End::Clean } else { End::Spent })
     }
 
     async fn relay_body(mut self, chunked: bool) -> Result<End, Failure> {

@@ -2,7 +2,11 @@
 //!
 //! Hop-by-hop headers, and those `Connection` names, never pass. Framing headers are written anew from what
 //! the codec decided, so that both sides read one length. Contract: config page, 5 (hop-by-hop, Forwarded,
-//! Via); decisions, 23 (all values of a name are kept, in order).
+//! Via); decisions, 23 (all values of a name are kept, in order). What rules of paths change is done last, so
+//! that the operator has the final say about all but framing.
+
+pub(crate) mod cors;
+pub(crate) mod edits;
 
 use std::net::IpAddr;
 
@@ -10,8 +14,11 @@ use ringway_io::net::http1::{
     BodyFraming, KnownHeader, RequestHead, ResponseHead, Trailers, Version, write,
 };
 
+use crate::clock::Clock;
+use crate::compress::{self, Compressor, Lines, Places};
 use crate::metrics::cache_status;
-use crate::plan::{ForwardedHeaders, Origin};
+use crate::passage::{Credentials, Front, Passage};
+use crate::plan::{ForwardedHeaders, Network, Origin};
 use crate::respond::{self, Frame};
 
 /// What of a request does not come from the client's head.
@@ -23,6 +30,32 @@ pub(crate) struct Hop<'a> {
     pub(crate) client: IpAddr,
     /// The client came over TLS.
     pub(crate) client_tls: bool,
+    /// What becomes of what it says of hops in front of it.
+    pub(crate) claims: Claims,
+}
+
+/// What becomes of the forwarding headers that a peer sends: its word for who is behind it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Claims {
+    /// Earlier hops are kept, scheme and host are told anew: what a listener without `trusted_proxies` does.
+    Keep,
+    /// All of it is believed, scheme and host too: the peer is a trusted proxy.
+    Believe,
+    /// None of it passes: the peer is not.
+    Drop,
+}
+
+impl Claims {
+    /// Those of this peer.
+    pub(crate) fn of(trusted: Option<&[Network]>, peer: IpAddr) -> Claims {
+        match trusted {
+            None => Claims::Keep,
+            Some(networks) if networks.iter().any(|network| network.contains(peer)) => {
+                Claims::Believe
+            }
+            Some(_) => Claims::Drop,
+        }
+    }
 }
 
 /// What a request to an origin asks for.
@@ -39,6 +72,8 @@ pub(crate) struct Outgoing<'a> {
     pub(crate) expect_continue: bool,
     /// Replaces what the client accepts, and what it said of its body, when a request is made anew.
     pub(crate) remade: Option<Remade<'a>>,
+    /// What the rules it has passed change; `query` is changed already.
+    pub(crate) passage: &'a Passage<'a>,
 }
 
 /// Headers of a request that ringway makes from the client's.
@@ -68,28 +103,37 @@ pub(crate) fn request(
         out.extend_from_slice(query);
     }
     out.extend_from_slice(b" HTTP/1.1\r\n");
-    write::header(out, b"Host", origin.authority.as_bytes());
+    let host = asks.passage.host().unwrap_or(&origin.authority);
+    write::header(out, b"Host", host.as_bytes());
+    let start = out.len();
     for header in head.headers(head_bytes) {
-        if header.hop_by_hop || !passes(header.known, origin.forwarded, asks) {
+        let is_dropped = hop.claims == Claims::Drop && is_claim(header.known, header.name);
+        if header.hop_by_hop || is_dropped || !passes(header.known, origin.forwarded, asks) {
+            continue;
+        }
+        if header.known == KnownHeader::Other && header.name.eq_ignore_ascii_case(H2C_SETTINGS) {
             continue;
         }
         write::header(out, header.name, header.value);
     }
+    if let Credentials::Replace(value) = &asks.passage.credentials {
+        write::header(out, b"Authorization", value.expose().as_bytes());
+    }
+    forwarding(out, (head, head_bytes), origin.forwarded, hop);
+    via(out, head.version(), hop.server_name);
+    edits::apply(out, start, asks.passage.request_headers(), |known| {
+        is_editable_in_request(known, asks)
+    });
     if let Some(remade) = &asks.remade {
         write::header(out, b"Accept-Encoding", remade.accept_encoding);
         if let Some(content_type) = remade.content_type {
             write::header(out, b"Content-Type", content_type);
         }
     }
-    forwarding(out, (head, head_bytes), origin.forwarded, hop);
-    via(out, head.version(), hop.server_name);
     if asks.upgrade {
         write::header(out, b"Connection", b"upgrade");
-        for header in head
-            .headers(head_bytes)
-            .filter(|h| h.known == KnownHeader::Upgrade)
-        {
-            write::header(out, b"Upgrade", header.value);
+        for protocol in protocols(head, head_bytes) {
+            write::header(out, b"Upgrade", protocol);
         }
     }
     if asks.expect_continue {
@@ -99,10 +143,46 @@ pub(crate) fn request(
     write::end_of_head(out);
 }
 
+/// Names the settings of an upgrade to HTTP/2, which never passes.
+const H2C_SETTINGS: &[u8] = b"HTTP2-Settings";
+
+/// The protocols that a client offers to go over to. HTTP/2 is not among them: a tunnel would carry requests that
+/// no rule has seen.
+fn protocols<'b>(head: &RequestHead, bytes: &'b [u8]) -> impl Iterator<Item = &'b [u8]> {
+    let offers = head
+        .headers(bytes)
+        .filter(|header| header.known == KnownHeader::Upgrade);
+    let protocols = offers.flat_map(|header| header.value.split(|&byte| byte == b','));
+    protocols
+        .map(<[u8]>::trim_ascii)
+        .filter(|protocol| !protocol.is_empty() && !protocol.eq_ignore_ascii_case(b"h2c"))
+}
+
+/// Whether a client offers a protocol that it may go over to.
+pub(crate) fn offers_upgrade(head: &RequestHead, bytes: &[u8]) -> bool {
+    head.upgrade() && protocols(head, bytes).next().is_some()
+}
+
+/// Whether a header is a peer's word about hops in front of it.
+fn is_claim(known: KnownHeader, name: &[u8]) -> bool {
+    const PREFIX: &[u8] = b"X-Forwarded-";
+    match known {
+        KnownHeader::Forwarded
+        | KnownHeader::XForwardedFor
+        | KnownHeader::XForwardedHost
+        | KnownHeader::XForwardedProto => true,
+        KnownHeader::Other => name
+            .get(..PREFIX.len())
+            .is_some_and(|start| start.eq_ignore_ascii_case(PREFIX)),
+        _ => false,
+    }
+}
+
 /// Whether an end-to-end header of a request passes as it came.
 fn passes(known: KnownHeader, forwarded: ForwardedHeaders, asks: &Outgoing<'_>) -> bool {
     match known {
         KnownHeader::Host | KnownHeader::ContentLength | KnownHeader::Expect => false,
+        KnownHeader::Authorization => asks.passage.credentials == Credentials::Keep,
         KnownHeader::AcceptEncoding => asks.remade.is_none(),
         KnownHeader::ContentType => asks
             .remade
@@ -112,6 +192,55 @@ fn passes(known: KnownHeader, forwarded: ForwardedHeaders, asks: &Outgoing<'_>) 
             forwarded == ForwardedHeaders::None
         }
         _ => true,
+    }
+}
+
+/// Whether rules may change this header of a request. Host is written in front of all others; what a remade
+/// request says of itself is what ringway can read.
+fn is_editable_in_request(known: KnownHeader, asks: &Outgoing<'_>) -> bool {
+    match known {
+        KnownHeader::Host | KnownHeader::ContentLength | KnownHeader::Expect => false,
+        KnownHeader::AcceptEncoding => asks.remade.is_none(),
+        KnownHeader::ContentType => asks
+            .remade
+            .is_none_or(|remade| remade.content_type.is_none()),
+        other => !other.is_hop_by_hop(),
+    }
+}
+
+/// Whether rules may change this header of an answer.
+pub(crate) fn is_editable_in_answer(known: KnownHeader) -> bool {
+    known != KnownHeader::ContentLength && !known.is_hop_by_hop()
+}
+
+/// Whether the header is about the bytes of a body, and so means nothing beside another one.
+pub(crate) fn describes_body(known: KnownHeader, name: &[u8]) -> bool {
+    const OTHERS: [&[u8]; 7] = [
+        b"etag",
+        b"content-md5",
+        b"content-range",
+        b"content-digest",
+        b"repr-digest",
+        b"digest",
+        b"accept-ranges",
+    ];
+    match known {
+        KnownHeader::ContentEncoding | KnownHeader::LastModified => true,
+        KnownHeader::Other => OTHERS.iter().any(|other| name.eq_ignore_ascii_case(other)),
+        _ => false,
+    }
+}
+
+/// Finishes the header lines `out[start..]` of an answer: what the rules on its way change, and what the backend
+/// that the client speaks to adds. Those that give way ([`cors::gives_way`]) are not among them.
+pub(crate) fn finish_answer(out: &mut Vec<u8>, start: usize, front: &Front<'_>) {
+    cors::legacy(out, front);
+    edits::apply(out, start, front.headers(), is_editable_in_answer);
+    cors::block(out, start, front);
+    if let Some(latency) = front.latency {
+        out.extend_from_slice(b"X-Simulated-Latency: ");
+        write::decimal(out, u64::try_from(latency.as_millis()).unwrap_or(u64::MAX));
+        out.extend_from_slice(b"ms\r\n");
     }
 }
 
@@ -142,10 +271,11 @@ fn forwarding(
 ) {
     let host = head.authority(bytes).unwrap_or_default();
     let proto: &[u8] = if hop.client_tls { b"https" } else { b"http" };
+    let keeps_hops = hop.claims != Claims::Drop;
     if matches!(wanted, ForwardedHeaders::Standard | ForwardedHeaders::Both) {
         out.extend_from_slice(b"Forwarded: ");
-        if head.first(bytes, KnownHeader::Forwarded).is_none() {
-            earlier_hops(out, (head, bytes));
+        if keeps_hops && head.first(bytes, KnownHeader::Forwarded).is_none() {
+            earlier_hops(out, (head, bytes), hop.claims);
         }
         out.extend_from_slice(b"by=");
         quoted_unless_token(out, hop.server_name.as_bytes());
@@ -163,22 +293,42 @@ fn forwarding(
         out.extend_from_slice(b"X-Forwarded-For: ");
         for header in head
             .headers(bytes)
-            .filter(|h| h.known == KnownHeader::XForwardedFor)
+            .filter(|h| keeps_hops && h.known == KnownHeader::XForwardedFor)
         {
             out.extend_from_slice(header.value);
             out.extend_from_slice(b", ");
         }
         address(out, hop.client);
         out.extend_from_slice(b"\r\n");
+        let claimed = |known| match hop.claims {
+            Claims::Believe => head.first(bytes, known),
+            Claims::Keep | Claims::Drop => None,
+        };
+        let host = claimed(KnownHeader::XForwardedHost).unwrap_or(host);
         if !host.is_empty() {
             write::header(out, b"X-Forwarded-Host", host);
         }
+        let proto = claimed(KnownHeader::XForwardedProto).unwrap_or(proto);
         write::header(out, b"X-Forwarded-Proto", proto);
     }
 }
 
-/// Hops that came as `X-Forwarded-For`, as elements of `Forwarded`; what is not an address is left out.
-fn earlier_hops(out: &mut Vec<u8>, (head, bytes): (&RequestHead, &[u8])) {
+/// Hops that came as `X-Forwarded-For`, as elements of `Forwarded`; what is not an address is left out. What a
+/// trusted proxy says of scheme and host is about the first of them.
+fn earlier_hops(out: &mut Vec<u8>, (head, bytes): (&RequestHead, &[u8]), claims: Claims) {
+    let mut said = match claims {
+        Claims::Believe => [
+            (
+                &b";host="[..],
+                head.first(bytes, KnownHeader::XForwardedHost),
+            ),
+            (
+                &b";proto="[..],
+                head.first(bytes, KnownHeader::XForwardedProto),
+            ),
+        ],
+        Claims::Keep | Claims::Drop => [(&b""[..], None); 2],
+    };
     for header in head
         .headers(bytes)
         .filter(|h| h.known == KnownHeader::XForwardedFor)
@@ -189,6 +339,12 @@ fn earlier_hops(out: &mut Vec<u8>, (head, bytes): (&RequestHead, &[u8])) {
             if let Some(hop) = hop.and_then(|text| text.parse::<IpAddr>().ok()) {
                 out.extend_from_slice(b"for=");
                 forwarded_node(out, hop);
+                for (name, value) in &mut said {
+                    if let Some(value) = value.take() {
+                        out.extend_from_slice(name);
+                        quoted_unless_token(out, value);
+                    }
+                }
                 out.extend_from_slice(b", ");
             }
         }
@@ -238,49 +394,116 @@ fn quoted_unless_token(out: &mut Vec<u8>, text: &[u8]) {
 }
 
 /// How an answer reaches a client.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Relay {
+#[derive(Clone, Copy)]
+pub(crate) struct Relay<'a> {
+    /// Status towards the client.
+    pub(crate) status: u16,
     /// Framing towards the client.
     pub(crate) framing: BodyFraming,
     /// `Content-Length` of an answer that has no body here (HEAD, 304).
     pub(crate) declared_length: Option<u64>,
     pub(crate) frame: Frame,
+    /// Body in place of the origin's.
+    pub(crate) body: Option<&'a [u8]>,
+    /// The request.
+    pub(crate) client: (&'a RequestHead, &'a [u8]),
+    pub(crate) compressors: &'a Places,
+    /// Changes of its head.
+    pub(crate) front: Front<'a>,
 }
 
-/// Appends the head of an origin's final answer.
+/// Appends the head of an origin's final answer, whose body is to be compressed where that is returned.
 pub(crate) fn response(
     out: &mut Vec<u8>,
     (head, bytes): (&ResponseHead, &[u8]),
-    server_name: &str,
-    relay: &Relay,
-) {
-    write::status_line_with_reason(out, head.status(), head.reason(bytes));
-    pass(out, (head, bytes));
+    (server_name, clock): (&str, &Clock),
+    relay: &Relay<'_>,
+) -> Option<Box<Compressor>> {
+    if relay.status == head.status() {
+        write::status_line_with_reason(out, relay.status, head.reason(bytes));
+    } else {
+        write::status_line(out, relay.status);
+    }
+    let start = out.len();
+    let is_replaced = relay.body.is_some();
+    pass(out, (head, bytes), |known, name| {
+        let is_of_other_body = is_replaced && describes_body(known, name);
+        !is_of_other_body && !cors::gives_way(&relay.front, known, name)
+    });
+    if head.first(bytes, KnownHeader::Date).is_none() {
+        // Contract: RFC 9110, 6.6.1.
+        write::header(out, b"Date", &clock.date());
+    }
     via(out, head.version(), server_name);
     if head.find(bytes, b"X-Trickster-Result").is_none() {
         out.extend_from_slice(b"X-Trickster-Result: engine=HTTPProxy; status=");
         out.extend_from_slice(cache_status(head.status()).as_bytes());
         out.extend_from_slice(b"\r\n");
     }
-    respond::connection(out, relay.frame);
-    match relay.declared_length {
+    finish_answer(out, start, &relay.front);
+    let compressor = compressed(out, start, (head, bytes), relay);
+    let (length, body, keep) = match &compressor {
+        None => (relay.declared_length, relay.framing, relay.frame.keep),
+        Some(_) => match relay.frame.version {
+            Version::Http11 => (None, BodyFraming::Chunked, relay.frame.keep),
+            Version::Http10 => (None, BodyFraming::UntilClose, false),
+        },
+    };
+    let frame = Frame {
+        keep,
+        ..relay.frame
+    };
+    respond::connection(out, frame);
+    match length {
         Some(length) => write::content_length(out, length),
-        None => framing(out, relay.framing),
+        None => framing(out, body),
     }
     write::end_of_head(out);
+    compressor
+}
+
+/// Decides whether the answer is compressed; its header lines are `out[start..]`.
+fn compressed(
+    out: &mut Vec<u8>,
+    start: usize,
+    (head, bytes): (&ResponseHead, &[u8]),
+    relay: &Relay<'_>,
+) -> Option<Box<Compressor>> {
+    if relay.front.compressible_types.is_empty() || relay.body.is_some() {
+        return None;
+    }
+    let length = match relay.framing {
+        BodyFraming::Length(length) => Some(length),
+        _ => relay.declared_length,
+    };
+    let answer = compress::Answer {
+        status: relay.status,
+        length,
+        types: relay.front.compressible_types,
+        client: relay.client.0,
+        client_bytes: relay.client.1,
+        places: relay.compressors,
+    };
+    // What was parsed is faster to look through than what was written.
+    let lines = if relay.front.changes_headers() {
+        Lines::Written(start)
+    } else {
+        Lines::Head(head, bytes)
+    };
+    compress::begin(out, start, lines, &answer)
 }
 
 /// Appends an interim answer, such as 100 or 103.
 pub(crate) fn interim(out: &mut Vec<u8>, (head, bytes): (&ResponseHead, &[u8])) {
     write::status_line_with_reason(out, head.status(), head.reason(bytes));
-    pass(out, (head, bytes));
+    pass(out, (head, bytes), |_, _| true);
     write::end_of_head(out);
 }
 
 /// Appends the answer that turns the connection into a tunnel.
 pub(crate) fn switching(out: &mut Vec<u8>, (head, bytes): (&ResponseHead, &[u8]), name: &str) {
     write::status_line_with_reason(out, head.status(), head.reason(bytes));
-    pass(out, (head, bytes));
+    pass(out, (head, bytes), |_, _| true);
     via(out, head.version(), name);
     write::header(out, b"Connection", b"upgrade");
     for header in head
@@ -292,9 +515,15 @@ pub(crate) fn switching(out: &mut Vec<u8>, (head, bytes): (&ResponseHead, &[u8])
     write::end_of_head(out);
 }
 
-fn pass(out: &mut Vec<u8>, (head, bytes): (&ResponseHead, &[u8])) {
+/// Appends the end-to-end headers of an answer, those that `keep` wants.
+fn pass(
+    out: &mut Vec<u8>,
+    (head, bytes): (&ResponseHead, &[u8]),
+    keep: impl Fn(KnownHeader, &[u8]) -> bool,
+) {
     for header in head.headers(bytes) {
-        if !header.hop_by_hop && header.known != KnownHeader::ContentLength {
+        let is_ours = header.hop_by_hop || header.known == KnownHeader::ContentLength;
+        if !is_ours && keep(header.known, header.name) {
             write::header(out, header.name, header.value);
         }
     }

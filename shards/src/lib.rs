@@ -6,17 +6,22 @@
 
 mod accept;
 mod capture;
+mod clock;
+mod compress;
 mod dispatch;
 mod exchange;
 mod fanout;
 mod guard;
 mod headers;
+mod latency;
 pub mod limits;
 pub mod link;
 mod mechanism;
 pub mod metrics;
+mod passage;
 mod peers;
 pub mod plan;
+mod reply;
 mod respond;
 mod serve;
 mod shard;

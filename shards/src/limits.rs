@@ -26,6 +26,12 @@ pub(crate) fn head_limits() -> HeadLimits {
 pub const HOPS_MAX: usize = 16;
 /// Most other members that a request is offered when one cannot be reached.
 pub const FAILOVERS_MAX: usize = 4;
+/// Least length of a body that is compressed, where it is known: below it the head weighs more.
+pub const COMPRESSED_BYTES_MIN: u64 = KIB;
+/// Most bodies that a shard compresses at once.
+pub const COMPRESSORS_MAX: usize = 256;
+/// Compressed bytes gathered before they are written on.
+pub const COMPRESSED_PIECE_BYTES: usize = 32 * 1024;
 /// Messages that may wait between the control core and one shard, each way.
 pub const LINK_QUEUE_LEN: usize = 256;
 /// How often deadlines are looked at: a deadline is met within this time after it passed.

@@ -53,8 +53,8 @@ pub struct FrontendRow {
     pub provider: &'static str,
     /// Method, or `OTHER`.
     pub method: &'static str,
-    /// Configured path of the route.
-    pub path: &'static str,
+    /// Configured path of the rule; empty where no path of the backend was asked for.
+    pub path: Box<str>,
     /// Status class: `2xx`.
     pub status_class: &'static str,
     /// Requests.

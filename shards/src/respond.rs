@@ -5,7 +5,11 @@ use std::time::Duration;
 use ringway_io::net::deadline::Tripped;
 use ringway_io::net::http1::{BodyError, HeadError, Method, Version, write};
 
+use crate::clock::HttpDate;
+use crate::headers;
+use crate::passage::Front;
 use crate::peers::AcquireError;
+use crate::plan::Methods;
 
 /// Whose fault a failure is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -36,9 +40,15 @@ pub(crate) enum Failure {
     /// A target that no route can serve, such as `*`.
     #[error("request target cannot be served here")]
     Target,
-    /// A method that no route serves.
+    /// A method that the path, or ringway, does not serve.
     #[error("method is not served here")]
-    Method,
+    Method {
+        /// Those that are.
+        allowed: Methods,
+    },
+    /// The backend has no rule for this path.
+    #[error("no path of this backend fits")]
+    NoPath,
     /// Nothing serves this host and path.
     #[error("no backend serves this host and path")]
     NoRoute,
@@ -106,8 +116,8 @@ impl Failure {
             Failure::Body(_) | Failure::Target | Failure::QueryRange { .. } => 400,
             Failure::TooManyHops { .. } => 400,
             Failure::BodyTooLarge { .. } => 413,
-            Failure::Method => 405,
-            Failure::NoRoute => 404,
+            Failure::Method { .. } => 405,
+            Failure::NoRoute | Failure::NoPath => 404,
             Failure::RequestTimeout => 408,
             Failure::UpstreamTimeout => 504,
             Failure::ClientGone => 499,
@@ -135,6 +145,19 @@ impl Failure {
             self,
             Failure::Acquire(_) | Failure::NoAnswer { .. } | Failure::UpstreamTimeout
         )
+    }
+
+    /// Whether the client's connection cannot be trusted with another request. What is only not served here says
+    /// nothing about how the client frames.
+    pub(crate) fn ends_connection(&self) -> bool {
+        let is_only_unserved = matches!(
+            self,
+            Failure::Method { .. }
+                | Failure::NoPath
+                | Failure::NoRoute
+                | Failure::QueryRange { .. }
+        );
+        self.fault() == Fault::Client && !is_only_unserved
     }
 
     /// Whether nobody has read the request, so that another member may get it.
@@ -182,17 +205,27 @@ pub(crate) struct Frame {
 }
 
 /// Appends the answer to a failure. Bodies of 5xx are empty (Contract: ALB page, 8), others say why.
-pub(crate) fn failure(out: &mut Vec<u8>, failure: &Failure, frame: Frame) {
+pub(crate) fn failure(
+    out: &mut Vec<u8>,
+    failure: &Failure,
+    (frame, date): (Frame, &HttpDate),
+    front: &Front<'_>,
+) {
     let text = match failure.fault() {
         Fault::Client => format!("{failure}\n"),
         Fault::Upstream | Fault::Local => String::new(),
     };
-    let extra: &[(&str, &[u8])] = match failure.fault() {
-        Fault::Upstream => &[(
+    let allow = match failure {
+        Failure::Method { allowed } => allowed.allow(),
+        _ => String::new(),
+    };
+    let extra: &[(&str, &[u8])] = match (failure, failure.fault()) {
+        (_, Fault::Upstream) => &[(
             "X-Trickster-Result",
             b"engine=HTTPProxy; status=proxy-error",
         )],
-        Fault::Client | Fault::Local => &[],
+        (Failure::Method { .. }, _) => &[("Allow", allow.as_bytes())],
+        (_, Fault::Client | Fault::Local) => &[],
     };
     let content_type = if text.is_empty() {
         None
@@ -205,7 +238,7 @@ pub(crate) fn failure(out: &mut Vec<u8>, failure: &Failure, frame: Frame) {
         extra,
         body: text.as_bytes(),
     };
-    local(out, &answer, frame);
+    local(out, &answer, (frame, date), front);
 }
 
 /// A whole answer made here.
@@ -217,15 +250,23 @@ pub(crate) struct Answer<'a> {
     pub(crate) body: &'a [u8],
 }
 
-/// Appends a whole answer.
-pub(crate) fn local(out: &mut Vec<u8>, answer: &Answer<'_>, frame: Frame) {
+/// Appends a whole answer. Rules change its headers; status and body say what happened.
+pub(crate) fn local(
+    out: &mut Vec<u8>,
+    answer: &Answer<'_>,
+    (frame, date): (Frame, &HttpDate),
+    front: &Front<'_>,
+) {
     write::status_line(out, answer.status);
+    let start = out.len();
+    write::header(out, b"Date", date);
     if let Some(content_type) = answer.content_type {
         write::header(out, b"Content-Type", content_type.as_bytes());
     }
     for (name, value) in answer.extra {
         write::header(out, name.as_bytes(), value);
     }
+    headers::finish_answer(out, start, front);
     connection(out, frame);
     if answer.status != 204 && answer.status >= 200 {
         write::content_length(out, answer.body.len() as u64);
@@ -249,6 +290,8 @@ pub(crate) fn connection(out: &mut Vec<u8>, frame: Frame) {
 mod tests {
     use super::*;
 
+    const DATE: HttpDate = *b"Sun, 06 Nov 1994 08:49:37 GMT";
+
     #[test]
     fn a_bad_gateway_has_an_empty_body_and_keeps_the_connection() {
         let mut out = Vec::new();
@@ -260,10 +303,13 @@ mod tests {
         failure(
             &mut out,
             &Failure::NoLiveMember { alb: "web".into() },
-            frame,
+            (frame, &DATE),
+            &Front::default(),
         );
         let text = String::from_utf8(out).expect("ASCII");
         assert!(text.starts_with("HTTP/1.1 502 Bad Gateway\r\n"), "{text}");
+        let date = "\r\nDate: Sun, 06 Nov 1994 08:49:37 GMT\r\n";
+        assert!(text.contains(date), "{text}");
         assert!(text.ends_with("Content-Length: 0\r\n\r\n"), "{text}");
         assert!(!text.contains("Connection"), "{text}");
     }
@@ -283,7 +329,9 @@ mod tests {
             version: Version::Http11,
             keep: false,
         };
-        failure(&mut out, &Failure::Head(HeadError::DuplicateHost), frame);
+        let refusal = Failure::Head(HeadError::DuplicateHost);
+        failure(&mut out, &refusal, (frame, &DATE), &Front::default());
+
         let text = String::from_utf8(out).expect("ASCII");
         assert!(text.contains("\r\nConnection: close\r\n"), "{text}");
         assert!(

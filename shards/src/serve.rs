@@ -16,14 +16,18 @@ use ringway_io::net::listen::Incoming;
 use ringway_io::net::stream::Conn;
 
 use crate::accept::Door;
+use crate::clock::Clock;
 use crate::dispatch::{self, Routed, Terminal};
 use crate::exchange::{self, Upload};
+use crate::latency;
 use crate::limits::{LINGER_BYTES_MAX, LINGER_TIME, head_limits};
 use crate::mechanism::time_series_merge;
-use crate::metrics::{BackendCells, Count};
-use crate::plan::Listener;
+use crate::metrics::Count;
+use crate::passage::{Asked, Front, Passage};
+use crate::plan::{BackendId, Latency, Listener, PathRule};
+use crate::reply;
 use crate::respond::{self, Answer, Failure, Fault, Frame};
-use crate::shard::{Shard, View};
+use crate::shard::{Active, Shard, View};
 
 /// Least free space a read of a head is given.
 const HEAD_READ_BYTES: usize = 2 * 1024;
@@ -40,6 +44,7 @@ pub(crate) struct Client {
     pub(crate) head_text: Vec<u8>,
     pub(crate) watch: Rc<Watch>,
     pub(crate) state: State,
+    pub(crate) clock: Rc<Clock>,
     /// It came over TLS.
     pub(crate) tls: bool,
 }
@@ -61,10 +66,35 @@ pub(crate) struct State {
     /// Body bytes written to the client.
     pub(crate) written: Cell<u64>,
     started: Cell<Option<Instant>>,
-    /// Counters of the backend that the route led to.
-    cells: RefCell<Option<Rc<BackendCells>>>,
     /// Counters of the origin that is being asked, should time run out.
     pub(crate) asked: RefCell<Option<Rc<BackendCells>>>,
+    /// The first backend of the request, until the exchange is counted.
+    entry: RefCell<Option<Entry>>,
+}
+
+/// The backend that a route led to, and its rule: what the client speaks to.
+struct Entry {
+    active: Rc<Active>,
+    backend: BackendId,
+    /// Index of the rule; `None` when no path of the backend fits.
+    rule: Option<usize>,
+    /// The pause that was made.
+    latency: Option<Duration>,
+}
+
+impl Entry {
+    fn rule(&self) -> Option<&PathRule> {
+        let paths = &self.active.plan.backend(self.backend).paths;
+        self.rule.and_then(|index| paths.get(index))
+    }
+
+    /// How answers of ringway's own are changed.
+    fn front(&self) -> Front<'_> {
+        Front {
+            latency: self.latency,
+            ..self.rule().map(Front::of).unwrap_or_default()
+        }
+    }
 }
 
 /// How far the exchange has come.
@@ -109,8 +139,9 @@ pub(crate) async fn connection(shard: &Rc<Shard>, door: &Rc<Door>, incoming: Inc
             written: Cell::new(0),
             started: Cell::new(None),
             asked: RefCell::default(),
-            cells: RefCell::new(None),
+            entry: RefCell::new(None),
         },
+        clock: shard.clock.clone(),
         tls: conn.1,
         conn: conn.0,
         watch: watch.clone(),
@@ -259,13 +290,18 @@ async fn one(shard: &Rc<Shard>, view: &Rc<View>, listener: &Listener, client: &m
             return refuse(client, &failure).await;
         }
     };
-    *client.state.cells.borrow_mut() = Some(view.active.cells(routed.backend).clone());
+    *client.state.entry.borrow_mut() = Some(Entry {
+        active: view.active.clone(),
+        backend: routed.backend,
+        rule: None,
+        latency: None,
+    });
     let result = answer(shard, view, listener, client, routed).await;
     let next = match result {
         Ok(()) => Next::Continue,
         Err(failure) => failed(client, &failure).await,
     };
-    client.state.count(client.head.method());
+    drop(client.state.count(client.head.method()));
     next
 }
 
@@ -276,39 +312,61 @@ async fn answer(
     client: &mut Client,
     routed: Routed,
 ) -> Result<(), Failure> {
-    let strip = routed.strip;
-    match dispatch::resolve(view, routed.backend, &[]) {
+    let entry = view.active.plan.backend(routed.backend);
+    let mut start = Passage::at(entry);
+    if let Some(latency) = entry.latency {
+        start.latency = Some(pause(client, latency).await);
+    }
+    let mut passage = start.clone();
+    let asked = Asked {
+        head: &client.head,
+        bytes: &client.head_text,
+        strip: routed.strip,
+    };
+    let arrived = dispatch::arrive(view, &asked, &[], &mut passage).await;
+    client.state.entered(passage.entry());
+    let task = exchange::Task {
+        shard,
+        view,
+        listener,
+        backend: passage.backend(),
+        passage: &passage,
+        strip: routed.strip,
+    };
+    match arrived {
         Ok(Terminal::Origin(backend)) => {
             if backend.id == routed.backend {
                 view.active.cells(backend.id).selected.bump();
             }
-            let task = exchange::Task {
-                shard,
-                view,
-                listener,
-                backend,
-                strip,
-            };
-            exchange::route(&task, client, routed.backend).await
+            exchange::route(&task, client, &start).await
         }
-        Ok(Terminal::Merge(backend)) => {
-            let task = exchange::Task {
-                shard,
-                view,
-                listener,
-                backend,
-                strip,
-            };
-            // Boxed, like everything rare: a connection's future is as large as its largest branch.
-            Box::pin(time_series_merge::run(&task, client)).await
+        // Boxed, like everything rare: a connection's future is as large as its largest branch.
+        Ok(Terminal::Merge(_)) => Box::pin(time_series_merge::run(&task, client)).await,
+        Ok(Terminal::Local(local)) => {
+            leave_rest_of_body(listener, client)?;
+            Box::pin(reply::local(&task, client, local)).await
         }
         Err(failure) => {
-            // The body is not waited for; the connection goes on only when it is here.
-            let unread = !Upload::begin(listener, client)?.is_done();
-            client.state.keep.set(client.state.keep.get() && !unread);
+            leave_rest_of_body(listener, client)?;
             Err(failure)
         }
     }
+}
+
+/// Waits as long as the backend pretends to need.
+async fn pause(client: &Client, latency: Latency) -> Duration {
+    let pause = Box::pin(latency::pause(latency, &client.watch)).await;
+    if let Some(entry) = client.state.entry.borrow_mut().as_mut() {
+        entry.latency = Some(pause);
+    }
+    pause
+}
+
+/// Before an answer for which the body is not waited for: the connection goes on only when all of it is here.
+fn leave_rest_of_body(listener: &Listener, client: &mut Client) -> Result<(), Failure> {
+    let unread = !Upload::begin(listener, client)?.is_done();
+    client.state.keep.set(client.state.keep.get() && !unread);
+    Ok(())
 }
 
 async fn pong(client: &mut Client) -> Next {
@@ -330,16 +388,23 @@ async fn pong(client: &mut Client) -> Next {
         }
     };
     let mut out = Vec::with_capacity(256);
-    respond::local(&mut out, &answer, client.frame());
+    let date = client.clock.date();
+    let front = Front::default();
+    respond::local(&mut out, &answer, (client.frame(), &date), &front);
     send(client, out).await
 }
 
 /// Answers a request that goes nowhere; its body is not read, so the connection ends.
 async fn refuse(client: &mut Client, failure: &Failure) -> Next {
     client.leave_body_unread();
-    let mut out = Vec::with_capacity(256);
-    respond::failure(&mut out, failure, client.frame());
+    let out = failure_text(client, failure, client.frame(), &Front::default());
     send(client, out).await
+}
+
+fn failure_text(client: &Client, failure: &Failure, frame: Frame, front: &Front<'_>) -> Vec<u8> {
+    let mut out = Vec::with_capacity(512);
+    respond::failure(&mut out, failure, (frame, &client.clock.date()), front);
+    out
 }
 
 /// Turns a failed exchange into an answer, or into a reset where an answer had begun.
@@ -353,11 +418,14 @@ async fn failed(client: &mut Client, failure: &Failure) -> Next {
     if matches!(failure, Failure::ClientGone) {
         return Next::Close;
     }
-    if failure.fault() == Fault::Client {
+    if failure.ends_connection() {
         client.state.keep.set(false);
     }
-    let mut out = Vec::with_capacity(256);
-    respond::failure(&mut out, failure, client.frame());
+    let out = {
+        let entry = client.state.entry.borrow();
+        let front = entry.as_ref().map(Entry::front).unwrap_or_default();
+        failure_text(client, failure, client.frame(), &front)
+    };
     send(client, out).await
 }
 
@@ -381,7 +449,7 @@ async fn interrupted(shard: &Shard, door: &Door, client: &mut Client, why: Tripp
     if phase == Phase::Request {
         client.state.status.set(failure.status());
     }
-    client.state.count(client.head.method());
+    let entry = client.state.count(client.head.method());
     match phase {
         Phase::Idle => return Next::Close,
         Phase::Answer => {
@@ -410,8 +478,8 @@ async fn interrupted(shard: &Shard, door: &Door, client: &mut Client, why: Tripp
     };
     let words = async {
         if goes_on {
-            let mut out = Vec::with_capacity(256);
-            respond::failure(&mut out, &failure, frame);
+            let front = entry.as_ref().map(Entry::front).unwrap_or_default();
+            let out = failure_text(client, &failure, frame, &front);
             return send(client, out).await;
         }
         // A TLS stream whose read was dropped half-way cannot be read again.
@@ -424,8 +492,7 @@ async fn interrupted(shard: &Shard, door: &Door, client: &mut Client, why: Tripp
 
 /// Sends a failure and closes.
 async fn say(client: &mut Client, failure: &Failure, frame: Frame) {
-    let mut out = Vec::with_capacity(256);
-    respond::failure(&mut out, failure, frame);
+    let out = failure_text(client, failure, frame, &Front::default());
     client.state.keep.set(false);
     if client.conn.writer.write_all(out).await.0.is_ok() {
         linger(client).await;
@@ -501,16 +568,26 @@ impl State {
             .unwrap_or_default()
     }
 
+    /// The rule of the first backend is known.
+    fn entered(&self, rule: Option<usize>) {
+        if let Some(entry) = self.entry.borrow_mut().as_mut() {
+            entry.rule = rule;
+        }
+    }
+
     /// Counts the exchange once, under the backend its route led to.
-    fn count(&self, method: Method) {
-        if let Some(cells) = self.cells.borrow_mut().take() {
-            cells.count_frontend(
-                method,
-                self.status.get(),
+    fn count(&self, method: Method) -> Option<Entry> {
+        let entry = self.entry.borrow_mut().take()?;
+        let rule = entry.rule();
+        if rule.is_none_or(|rule| rule.counted) {
+            entry.active.cells(entry.backend).count_frontend(
+                rule.map_or("", |rule| &rule.path),
+                (method, self.status.get()),
                 self.elapsed(),
                 self.written.get(),
             );
         }
+        Some(entry)
     }
 }
 

@@ -16,6 +16,8 @@ use ringway_io::net::listen::{Listening, listen};
 use ringway_io::task::{self, Turns};
 
 use crate::accept::{self, Door};
+use crate::clock::Clock;
+use crate::compress::Places;
 use crate::limits::DEADLINE_TICK;
 use crate::link::{Command, Event, ShardEnd, ShardId};
 use crate::metrics::{BackendCells, Cells, Count};
@@ -32,6 +34,8 @@ pub(crate) struct Shard {
     pub(crate) buffers: Buffers,
     pub(crate) turns: Turns,
     pub(crate) cells: Cells,
+    pub(crate) clock: Rc<Clock>,
+    pub(crate) compressors: Places,
     pub(crate) peers: Peers,
     view: RefCell<Option<Rc<View>>>,
     doors: RefCell<Vec<Rc<Door>>>,
@@ -286,6 +290,8 @@ pub(crate) async fn run(end: ShardEnd, shards: u32) {
         buffers: Buffers::default(),
         turns: Turns::new(),
         cells: Cells::default(),
+        clock: Rc::default(),
+        compressors: Places::default(),
         peers: Peers::default(),
         view: RefCell::new(None),
         doors: RefCell::default(),

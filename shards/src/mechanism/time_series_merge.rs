@@ -15,9 +15,11 @@ use ringway_merge::Endpoint;
 use crate::dispatch::{self, Terminal};
 use crate::exchange::{self, Pace, Task, Upload};
 use crate::metrics::Count;
+use crate::passage::path_below;
 use crate::plan::{Alb, BackendKind};
-use crate::respond::{self, Failure, Fault};
-use crate::serve::{Client, Phase};
+use crate::reply::{self, Whole};
+use crate::respond::{Failure, Fault};
+use crate::serve::Client;
 use gather::{Asking, Outcome};
 use request::ApiRequest;
 
@@ -38,7 +40,8 @@ pub(crate) async fn run(task: &Task<'_>, client: &mut Client) -> Result<(), Fail
         return first_live(task, alb, client).await;
     };
     let bytes = client.head_text.as_slice();
-    let query = client.head.query(bytes).unwrap_or_default().to_vec();
+    let query = task.passage.query(client.head.query(bytes));
+    let query = query.unwrap_or_default().into_owned();
     if client.head.framing() == BodyFraming::None
         && gather::may_bypass(task, alb, &endpoint, &query)
     {
@@ -54,6 +57,9 @@ pub(crate) async fn run(task: &Task<'_>, client: &mut Client) -> Result<(), Fail
     let form = read_form(task, client, &pace).await?;
     let too_many = || Failure::Body(ringway_io::net::http1::BodyError::Truncated);
     let mut request = ApiRequest::read(endpoint, &query, &form).ok_or_else(too_many)?;
+    if !form.is_empty() {
+        request.edit(task.passage.request_params());
+    }
     request.stamp(
         SystemTime::now()
             .duration_since(UNIX_EPOCH)
@@ -69,6 +75,7 @@ pub(crate) async fn run(task: &Task<'_>, client: &mut Client) -> Result<(), Fail
         task,
         head: (&client.head, &client.head_text),
         hop: exchange::hop(task, client),
+        passage: task.passage,
         request: &request,
         by_form: client.head.method() == Method::Post,
     };
@@ -81,7 +88,7 @@ pub(crate) async fn run(task: &Task<'_>, client: &mut Client) -> Result<(), Fail
 fn mergeable(task: &Task<'_>, client: &Client) -> Option<Endpoint> {
     let bytes = client.head_text.as_slice();
     let head = &client.head;
-    let endpoint = request::endpoint(&head.path(bytes)[task.strip..])?;
+    let endpoint = request::endpoint(path_below(head.path(bytes), task.strip))?;
     match head.method() {
         Method::Get | Method::Head => {
             matches!(head.framing(), BodyFraming::None | BodyFraming::Length(0)).then_some(endpoint)
@@ -108,7 +115,7 @@ fn is_of_one_of_many(task: &Task<'_>, alb: &Alb, client: &Client) -> bool {
     let path = client.head.path(&client.head_text);
     client.head.method() == Method::Get
         && client.head.framing() == BodyFraming::None
-        && request::is_of_one_group(&path[task.strip..])
+        && request::is_of_one_group(path_below(path, task.strip))
         && task.view.table.pool(alb.pool).groups.len() > 1
 }
 
@@ -123,12 +130,14 @@ async fn one_group(task: &Task<'_>, alb: &Alb, client: &mut Client) -> Result<()
     pace.whole();
     client.state.body_read.set(true);
     client.watch.watch_peer(true);
-    let query = client.head.query(&client.head_text).unwrap_or_default();
-    let request = ApiRequest::read(Endpoint::Labels, query, b"").ok_or(Failure::Target)?;
+    let query = task.passage.query(client.head.query(&client.head_text));
+    let query = query.unwrap_or_default();
+    let request = ApiRequest::read(Endpoint::Labels, &query, b"").ok_or(Failure::Target)?;
     let asking = Asking {
         task,
         head: (&client.head, &client.head_text),
         hop: exchange::hop(task, client),
+        passage: task.passage,
         request: &request,
         by_form: false,
     };
@@ -152,11 +161,18 @@ async fn first_live(task: &Task<'_>, alb: &Alb, client: &mut Client) -> Result<(
     let mut result = Err(Failure::Internal);
     for member in live {
         task.view.active.cells(member.backend.id).selected.bump();
-        result = match dispatch::resolve(task.view, member.backend.id, &[])? {
-            Terminal::Origin(backend) => {
-                exchange::route(&Task { backend, ..*task }, client, member.backend.id).await
-            }
-            Terminal::Merge(backend) => Box::pin(run(&Task { backend, ..*task }, client)).await,
+        let start = task.passage.towards(&member.backend);
+        let mut passage = start.clone();
+        let terminal = dispatch::arrive(task.view, &task.asked(client), &[], &mut passage).await?;
+        let task = Task {
+            backend: passage.backend(),
+            passage: &passage,
+            ..*task
+        };
+        result = match terminal {
+            Terminal::Origin(_) => exchange::route(&task, client, &start).await,
+            Terminal::Merge(_) => Box::pin(run(&task, client)).await,
+            Terminal::Local(local) => reply::local(&task, client, local).await,
         };
         match &result {
             Err(failure) if may_go_on && failure.spares_request() => {}
@@ -225,42 +241,14 @@ async fn send(
     outcome: Outcome,
     pace: &Pace<'_>,
 ) -> Result<(), Failure> {
-    let length: u64 = outcome.body.iter().map(|chunk| chunk.len() as u64).sum();
-    let frame = client.frame();
-    let mut out = task.shard.buffers.take();
-    write::status_line(&mut out, outcome.status);
-    write::header(
-        &mut out,
-        b"Content-Type",
-        b"application/json; charset=UTF-8",
-    );
-    for (name, value) in &outcome.headers {
-        write::header(&mut out, name, value);
-    }
-    write::header(&mut out, b"X-Trickster-Result", outcome.result.as_bytes());
-    respond::connection(&mut out, frame);
-    write::content_length(&mut out, length);
-    write::end_of_head(&mut out);
-    client.state.status.set(outcome.status);
-    client.state.phase.set(Phase::Answer);
-    client.state.blame.set(Fault::Client);
-    let mut chunks = outcome.body.into_iter();
-    if frame.method == Method::Head {
-        chunks.by_ref().for_each(drop);
-    } else {
-        client.state.written.set(length);
-        // A small document leaves with its head.
-        if let Some(first) = chunks.next() {
-            out.extend_from_slice(&first);
-        }
-    }
-    let mut next = Some(out);
-    while let Some(chunk) = next {
-        pace.step();
-        let (sent, chunk) = client.conn.writer.write_all(chunk).await;
-        sent.map_err(|_| Failure::ClientGone)?;
-        task.shard.buffers.give(chunk);
-        next = chunks.next();
-    }
-    Ok(())
+    let line = |name: &str, value: &str| (name.as_bytes().to_vec(), value.as_bytes().to_vec());
+    let mut headers = vec![line("Content-Type", "application/json; charset=UTF-8")];
+    headers.extend(outcome.headers);
+    headers.push(line("X-Trickster-Result", &outcome.result));
+    let whole = Whole {
+        status: outcome.status,
+        headers,
+        body: outcome.body,
+    };
+    reply::whole(task, client, pace, whole).await
 }

@@ -56,6 +56,12 @@ impl Histogram {
     }
 }
 
+/// Requests of one configured path.
+struct PathCells {
+    path: Box<str>,
+    rows: Vec<FrontendCell>,
+}
+
 struct FrontendCell {
     method: Method,
     status_class: &'static str,
@@ -75,7 +81,7 @@ struct UpstreamCell {
 pub(crate) struct BackendCells {
     name: Box<str>,
     provider: &'static str,
-    frontend: RefCell<Vec<Rc<FrontendCell>>>,
+    frontend: RefCell<Vec<PathCells>>,
     upstream: RefCell<Vec<Rc<UpstreamCell>>>,
     fanout: RefCell<Vec<(FanoutKey, u64)>>,
     pub(crate) selected: Cell<u64>,
@@ -137,6 +143,7 @@ impl Cells {
             .get(&backend.name)
             .filter(|cells| cells.provider == backend.provider_label);
         if let Some(cells) = known {
+            cells.retain_paths(backend);
             return cells.clone();
         }
         let cells = Rc::new(BackendCells::new(
@@ -223,29 +230,49 @@ impl BackendCells {
         &self.name
     }
 
-    /// Counts a request of a client that was routed to this backend.
-    pub(crate) fn count_frontend(&self, method: Method, status: u16, took: Duration, bytes: u64) {
+    /// Counts a request of a client that was routed to this backend, under the configured path that took it.
+    pub(crate) fn count_frontend(
+        &self,
+        path: &str,
+        (method, status): (Method, u16),
+        took: Duration,
+        bytes: u64,
+    ) {
         let class = status_class(status);
-        let mut rows = self.frontend.borrow_mut();
-        let known = rows
+        let mut paths = self.frontend.borrow_mut();
+        let index = paths.iter().position(|cells| *cells.path == *path);
+        let index = index.unwrap_or_else(|| {
+            paths.push(PathCells {
+                path: path.into(),
+                rows: Vec::new(),
+            });
+            paths.len() - 1
+        });
+        let rows = &mut paths[index].rows;
+        let index = rows
             .iter()
-            .find(|row| row.method == method && row.status_class == class);
-        let row = match known {
-            Some(row) => row,
-            None => {
-                rows.push(Rc::new(FrontendCell {
-                    method,
-                    status_class: class,
-                    requests: Cell::default(),
-                    written_bytes: Cell::default(),
-                    durations: Histogram::default(),
-                }));
-                &rows[rows.len() - 1]
-            }
-        };
+            .position(|row| row.method == method && row.status_class == class);
+        let index = index.unwrap_or_else(|| {
+            rows.push(FrontendCell {
+                method,
+                status_class: class,
+                requests: Cell::default(),
+                written_bytes: Cell::default(),
+                durations: Histogram::default(),
+            });
+            rows.len() - 1
+        });
+        let row = &rows[index];
         row.requests.bump();
         row.written_bytes.add(bytes);
         row.durations.observe(took);
+    }
+
+    /// Drops the rows of paths that the backend does not have any more.
+    fn retain_paths(&self, backend: &Backend) {
+        self.frontend.borrow_mut().retain(|cells| {
+            cells.path.is_empty() || backend.paths.iter().any(|rule| rule.path == cells.path)
+        });
     }
 
     /// Counts an exchange with this origin; status 0 when there was no answer.
@@ -295,18 +322,19 @@ impl BackendCells {
     }
 
     fn copy_into(&self, copy: &mut ShardMetrics) {
-        for row in self.frontend.borrow().iter() {
-            copy.frontend.push(FrontendRow {
+        for cells in self.frontend.borrow().iter() {
+            let rows = cells.rows.iter().map(|row| FrontendRow {
                 backend: self.name.clone(),
                 provider: self.provider,
                 method: method_label(row.method),
-                path: "/",
+                path: cells.path.clone(),
                 status_class: row.status_class,
                 requests: row.requests.get(),
                 written_bytes: row.written_bytes.get(),
                 duration_buckets: row.durations.counts(),
                 duration_sum_s: row.durations.sum_s(),
             });
+            copy.frontend.extend(rows);
         }
         for row in self.upstream.borrow().iter() {
             copy.upstream.push(UpstreamRow {
@@ -376,6 +404,7 @@ fn method_label(method: Method) -> &'static str {
         Method::Options => "OPTIONS",
         Method::Trace => "TRACE",
         Method::Patch => "PATCH",
+        Method::Purge => "PURGE",
         Method::Other => "OTHER",
     }
 }
@@ -387,12 +416,13 @@ mod tests {
     #[test]
     fn rows_are_one_per_method_and_class() {
         let cells = BackendCells::new("web".into(), "reverseproxy");
-        cells.count_frontend(Method::Get, 200, Duration::from_millis(1), 10);
-        cells.count_frontend(Method::Get, 204, Duration::from_secs(30), 5);
-        cells.count_frontend(Method::Get, 404, Duration::ZERO, 0);
+        cells.count_frontend("/", (Method::Get, 200), Duration::from_millis(1), 10);
+        cells.count_frontend("/", (Method::Get, 204), Duration::from_secs(30), 5);
+        cells.count_frontend("/", (Method::Get, 404), Duration::ZERO, 0);
+        cells.count_frontend("/api", (Method::Get, 200), Duration::ZERO, 0);
         let mut copy = ShardMetrics::default();
         cells.copy_into(&mut copy);
-        assert_eq!(copy.frontend.len(), 2);
+        assert_eq!(copy.frontend.len(), 3);
         let good = &copy.frontend[0];
         assert_eq!((good.requests, good.written_bytes), (2, 15));
         assert_eq!(good.duration_buckets, [1, 0, 0, 0, 0, 0, 0, 1]);

@@ -1,5 +1,7 @@
 //! What a backend does with the requests of its paths.
 
+use ringway_io::net::http1::Method;
+
 use super::AuthenticatorId;
 
 /// One entry of a backend's path table. Contract: config page, 4.
@@ -58,7 +60,7 @@ pub struct LocalAnswer {
 }
 
 /// Changes to a request on its way in and to its answer on its way out.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct Edits {
     /// Headers of the request; `Host` sets that of the request to the origin.
     pub request_headers: Vec<Edit>,
@@ -120,24 +122,58 @@ pub enum Cors {
 }
 
 impl Methods {
-    /// Every method, known or not.
-    pub const ALL: Methods = Methods(u16::MAX);
+    /// Every method, known or not, but TRACE: it shows a client what it sent, cookies and credentials that
+    /// others added included, so that only a path that lists it serves it.
+    pub const ALL: Methods = Methods(!Methods::bit(Method::Trace));
 
     /// Whether the method is in the set; GET serves HEAD too.
-    pub fn contain(self, method: ringway_io::net::http1::Method) -> bool {
-        use ringway_io::net::http1::Method;
+    pub fn contain(self, method: Method) -> bool {
         let has = |method: Method| self.0 & Methods::bit(method) != 0;
         has(method) || (method == Method::Head && has(Method::Get))
     }
 
     /// The set with this method too.
     #[must_use]
-    pub fn with(self, method: ringway_io::net::http1::Method) -> Methods {
+    pub fn with(self, method: Method) -> Methods {
         Methods(self.0 | Methods::bit(method))
     }
 
-    fn bit(method: ringway_io::net::http1::Method) -> u16 {
+    /// The methods of both.
+    #[must_use]
+    pub fn union(self, other: Methods) -> Methods {
+        Methods(self.0 | other.0)
+    }
+
+    /// The names of its methods as `Allow` lists them. CONNECT is left out: nothing serves it.
+    pub fn allow(self) -> String {
+        const NAMES: [(Method, &str); 9] = [
+            (Method::Get, "GET"),
+            (Method::Head, "HEAD"),
+            (Method::Post, "POST"),
+            (Method::Put, "PUT"),
+            (Method::Delete, "DELETE"),
+            (Method::Options, "OPTIONS"),
+            (Method::Trace, "TRACE"),
+            (Method::Patch, "PATCH"),
+            (Method::Purge, "PURGE"),
+        ];
+        let names = NAMES.iter().filter(|(method, _)| self.contain(*method));
+        let names: Vec<&str> = names.map(|(_, name)| *name).collect();
+        names.join(", ")
+    }
+
+    const fn bit(method: Method) -> u16 {
         1 << (method as u16)
+    }
+}
+
+impl PathRule {
+    /// Whether it is about this path, which is never empty.
+    pub fn matches(&self, path: &[u8]) -> bool {
+        match self.matching {
+            Matching::Exact => path == self.path.as_bytes(),
+            Matching::Prefix => path.starts_with(self.path.as_bytes()),
+        }
     }
 }
 
@@ -154,5 +190,32 @@ impl PathRule {
             cors: Cors::Legacy,
             counted: true,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn all_methods_are_all_but_trace() {
+        assert!(Methods::ALL.contain(Method::Get));
+        assert!(Methods::ALL.contain(Method::Purge));
+        assert!(Methods::ALL.contain(Method::Other));
+        assert!(!Methods::ALL.contain(Method::Trace));
+        assert!(Methods::ALL.with(Method::Trace).contain(Method::Trace));
+        assert_eq!(
+            Methods::ALL.allow(),
+            "GET, HEAD, POST, PUT, DELETE, OPTIONS, PATCH, PURGE"
+        );
+    }
+
+    #[test]
+    fn get_serves_head_and_nothing_else() {
+        let methods = Methods::default().with(Method::Get);
+        assert!(methods.contain(Method::Head));
+        assert!(!methods.contain(Method::Post));
+        assert_eq!(methods.allow(), "GET, HEAD");
+        assert!(!Methods::default().with(Method::Head).contain(Method::Get));
     }
 }

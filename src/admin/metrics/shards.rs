@@ -93,7 +93,7 @@ fn frontend(row: &FrontendRow, families: &mut Families) {
         ("backend_name", &*row.backend),
         ("provider", row.provider),
         ("method", row.method),
-        ("path", row.path),
+        ("path", &*row.path),
         ("http_status", row.status_class),
     ];
     families.counter(

@@ -11,7 +11,7 @@ fn shard(requests: u64) -> Box<ShardMetrics> {
         backend: "lb".into(),
         provider: "alb",
         method: "GET",
-        path: "/",
+        path: "/".into(),
         status_class: "2xx",
         requests,
         written_bytes: 10 * requests,

@@ -19,6 +19,10 @@ const DOORS: &[(&[&str], &[&str])] = &[
         &["io/src/cross.rs"],
     ),
     (&["monoio_rustls"], &["io/src/net", "io/src/net.rs"]),
+    (
+        &["brotli", "zstd"],
+        &["shards/src/compress.rs", "shards/src/compress"],
+    ),
     (&["promql_parser"], &["merge/src"]),
     (&["simd_json"], &["merge/src"]),
 ];

@@ -17,6 +17,7 @@ use crate::exchange::Task;
 use crate::fanout::{Ask, Fanout, Fetched, fetch};
 use crate::headers::{self, Hop, Outgoing, Remade};
 use crate::metrics::{BackendCells, Count};
+use crate::passage::{Asked, Passage, params, path_below, refusal};
 use crate::plan::{Alb, Backend, BackendKind, Origin};
 use crate::respond::Failure;
 use crate::snapshot::{Member, Pool};
@@ -29,6 +30,8 @@ pub(super) struct Asking<'a> {
     pub(super) task: &'a Task<'a>,
     pub(super) head: (&'a RequestHead, &'a [u8]),
     pub(super) hop: Hop<'a>,
+    /// How the request came to the ALB.
+    pub(super) passage: &'a Passage<'a>,
     pub(super) request: &'a ApiRequest,
     /// Members get the parameters as a form, since the client sent one.
     pub(super) by_form: bool,
@@ -228,8 +231,17 @@ async fn ask_member(
 ) -> Result<Fetched, MemberFailure> {
     let view = asking.task.view;
     view.active.cells(member.backend.id).selected.bump();
-    let terminal = dispatch::resolve(view, member.backend.id, &[]);
-    match terminal.map_err(|_| MemberFailure::Unreachable)? {
+    let mut passage = asking.passage.fork(&member.backend);
+    let asked = Asked {
+        head: asking.head.0,
+        bytes: asking.head.1,
+        strip: asking.task.strip,
+    };
+    let terminal = match dispatch::arrive(view, &asked, &[], &mut passage).await {
+        Ok(terminal) => terminal,
+        Err(failure) => return refusal(&failure).ok_or(MemberFailure::Unreachable),
+    };
+    let mut fetched = match terminal {
         Terminal::Origin(backend) => {
             let BackendKind::Origin(origin) = &backend.kind else {
                 return Err(MemberFailure::Internal);
@@ -244,28 +256,34 @@ async fn ask_member(
                 } else {
                     Method::Get
                 },
-                request: member_request(asking, origin, query),
+                request: member_request(asking, &passage, origin, query),
                 bytes_max: backend
                     .capture_bytes_max
                     .min(asking.task.backend.capture_bytes_max),
                 budget,
                 limit: origin.timeout.min(settings.timeout),
             };
-            fetch(ask).await
+            Box::pin(fetch(ask)).await?
         }
-        Terminal::Merge(inner) => nested(asking, inner, query).await,
-    }
+        Terminal::Merge(inner) => nested(asking, inner, &passage, query).await?,
+        Terminal::Local(local) => return Ok(passage.local(local)),
+    };
+    passage.amend(&mut fetched);
+    Ok(fetched)
 }
 
 /// A member that merges by itself answers with a document of its own.
 async fn nested(
     asking: &Asking<'_>,
     inner: &Arc<Backend>,
+    passage: &Passage<'_>,
     query: Option<&str>,
 ) -> Result<Fetched, MemberFailure> {
-    let request = asking.request.with_query(query);
+    let mut request = asking.request.with_query(query);
+    request.edit(passage.member_params());
     let asking = Asking {
         request: &request,
+        passage,
         ..*asking
     };
     let gathered: Pin<Box<dyn Future<Output = _> + '_>> = Box::pin(gather(&asking, inner));
@@ -277,15 +295,21 @@ async fn nested(
     })
 }
 
-fn member_request(asking: &Asking<'_>, origin: &Origin, query: Option<&str>) -> Vec<u8> {
+fn member_request(
+    asking: &Asking<'_>,
+    passage: &Passage<'_>,
+    origin: &Origin,
+    query: Option<&str>,
+) -> Vec<u8> {
     let (head, bytes) = asking.head;
     let parameters = asking.request.encoded(query);
-    let path = &head.path(bytes)[asking.task.strip..];
+    let parameters = params::rewrite(parameters.as_bytes(), passage.member_params());
+    let path = path_below(head.path(bytes), asking.task.strip);
     let mut out = Vec::with_capacity(1024 + parameters.len());
     let asks = Outgoing {
         method: if asking.by_form { b"POST" } else { b"GET" },
         path,
-        query: (!asking.by_form && !parameters.is_empty()).then_some(parameters.as_bytes()),
+        query: (!asking.by_form && !parameters.is_empty()).then_some(&parameters),
         framing: if asking.by_form {
             BodyFraming::Length(parameters.len() as u64)
         } else {
@@ -299,10 +323,11 @@ fn member_request(asking: &Asking<'_>, origin: &Origin, query: Option<&str>) -> 
                 .by_form
                 .then_some(b"application/x-www-form-urlencoded"),
         }),
+        passage,
     };
     headers::request(&mut out, (head, bytes), origin, &asking.hop, &asks);
     if asking.by_form {
-        out.extend_from_slice(parameters.as_bytes());
+        out.extend_from_slice(&parameters);
     }
     out
 }

@@ -7,6 +7,9 @@ use std::time::Duration;
 use form_urlencoded::Serializer;
 use ringway_merge::Endpoint;
 
+use crate::passage::params;
+use crate::plan::Edit;
+
 /// Most parameters of one request.
 const PARAMETERS_MAX: usize = 4096;
 
@@ -116,6 +119,11 @@ impl ApiRequest {
         self.parameters.retain(|(name, _)| name != "time");
         let time = format!("{}.{:03}", now.as_secs(), now.subsec_millis());
         self.parameters.push(("time".to_owned(), time));
+    }
+
+    /// Makes the changes that rules want of parameters.
+    pub(super) fn edit<'e>(&mut self, edits: impl Iterator<Item = &'e Edit>) {
+        params::edit(&mut self.parameters, edits);
     }
 
     /// The parameters with the query of one variant, encoded.

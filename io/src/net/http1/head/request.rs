@@ -23,6 +23,7 @@ pub enum Method {
     Options,
     Trace,
     Patch,
+    Purge,
     /// Any other token; its text is [`RequestHead::method_text`].
     Other,
 }
@@ -40,6 +41,7 @@ impl Method {
             b"OPTIONS" => Self::Options,
             b"TRACE" => Self::Trace,
             b"PATCH" => Self::Patch,
+            b"PURGE" => Self::Purge,
             _ => Self::Other,
         }
     }

@@ -84,7 +84,7 @@ fn one_empty_line_may_come_first() {
 
 #[test]
 fn methods_are_known_by_name() {
-    let rows: [(&str, Method, bool); 11] = [
+    let rows: [(&str, Method, bool); 12] = [
         ("GET", Method::Get, true),
         ("HEAD", Method::Head, true),
         ("POST", Method::Post, false),
@@ -93,6 +93,7 @@ fn methods_are_known_by_name() {
         ("OPTIONS", Method::Options, true),
         ("TRACE", Method::Trace, true),
         ("PATCH", Method::Patch, false),
+        ("PURGE", Method::Purge, false),
         ("get", Method::Other, false),
         ("PROPFIND", Method::Other, false),
         ("M-SEARCH!", Method::Other, false),
