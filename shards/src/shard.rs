@@ -175,23 +175,25 @@ impl Shard {
             shard: self.id,
             plan: plan.clone(),
         });
-        *self.view.borrow_mut() = Some(Rc::new(View { active, table }));
+        let view = Rc::new(View { active, table });
+        let last = self.view.borrow_mut().replace(view);
         self.cells
             .retain_backends(|name| plan.backends.iter().any(|b| *b.name == *name));
-        self.move_doors(&plan);
+        self.move_doors(&plan, last);
         for (id, socket) in bound {
             self.open_door(&plan, id, socket);
         }
     }
 
-    /// Points the doors that stay at their listener of the new plan and closes the others.
-    fn move_doors(&self, plan: &Plan) {
+    /// Points the doors that stay at their listener of the new plan and closes the others, which go on with the
+    /// `last` view.
+    fn move_doors(&self, plan: &Plan, last: Option<Rc<View>>) {
         self.doors.borrow_mut().retain(|door| {
             let listener = plan.listeners.iter().find(|l| l.address == door.address);
             match listener {
                 Some(listener) => door.listener.set(listener.id),
                 None => {
-                    door.remove();
+                    door.remove(last.clone());
                     self.dog.stop_idle_of(door.owner);
                 }
             }
@@ -220,10 +222,11 @@ impl Shard {
             return;
         };
         if current.active.plan.generation == table.generation {
-            *view = Some(Rc::new(View {
+            let next = Rc::new(View {
                 active: current.active.clone(),
                 table,
-            }));
+            });
+            *view = Some(next);
         }
     }
 

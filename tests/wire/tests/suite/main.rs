@@ -16,6 +16,7 @@ mod framing_upgrade;
 mod nginx_pool;
 mod oracle;
 mod regression;
+mod reloads;
 mod round_robin;
 mod support;
 mod time_series_merge;
