@@ -2,15 +2,18 @@
 //!
 //! Called by `serve` for the single-member path. Two halves run in one task: [`upload`] moves the request
 //! body, [`answering`] reads heads and moves the answer. Both wait on the client's watch only. Memory is a
-//! buffer each way, whatever the bodies' size.
+//! buffer each way, whatever the bodies' size, and what is held of a request body to be sent again.
 //!
-//! Promises: what is sent again was never answered by a byte, is idempotent and went out on a reused
-//! connection; a connection goes back to the peers only after a clean end on both sides.
+//! Promises: what is sent again was never answered by a byte, and either not a byte of it was sent before or it
+//! is idempotent; it goes to another member ([`tries`]), or on a fresh connection to the same one when a reused
+//! one had died. A connection goes back to the peers only after a clean end on both sides.
 
+mod tries;
 mod upload;
 
+use std::cell::Cell;
 use std::future::{Future, poll_fn};
-use std::pin::pin;
+use std::pin::{Pin, pin};
 use std::rc::Rc;
 use std::sync::Arc;
 use std::task::Poll;
@@ -19,14 +22,12 @@ use std::time::Duration;
 use ringway_io::buffer::{Buffers, Inbox};
 use ringway_io::net::deadline::Watch;
 use ringway_io::net::http1::{
-    BodyDecoder, BodyFraming, Method, Parsed, TrailerLimits, Version, write,
+    BodyDecoder, BodyFraming, Method, Parsed, RequestHead, TrailerLimits, Version, write,
 };
-use ringway_io::net::stream::Writer;
-use smallvec::SmallVec;
+use ringway_io::net::stream::{Writer, Written};
 
-use crate::dispatch::{self, Terminal};
 use crate::headers::{self, Hop, Outgoing, Relay};
-use crate::limits::{FAILOVERS_MAX, INTERIM_MAX, RELAY_BYTES, head_limits};
+use crate::limits::{INTERIM_MAX, RELAY_BYTES, head_limits};
 use crate::metrics::Count;
 use crate::peers::Peer;
 use crate::plan::{Backend, BackendId, BackendKind, Listener, Origin};
@@ -35,6 +36,8 @@ use crate::serve::{Client, Phase, State};
 use crate::shard::{Shard, View};
 use crate::tunnel;
 
+use tries::Tries;
+use upload::Flow;
 pub(crate) use upload::Upload;
 
 /// Least free space a read of an answer is given.
@@ -52,18 +55,22 @@ pub(crate) struct Task<'a> {
 }
 
 /// Deadlines of an exchange: one for the whole, one for each step of a body.
-#[derive(Clone, Copy)]
 pub(crate) struct Pace<'w> {
     watch: &'w Watch,
-    exchange_at: u64,
+    exchange_at: Cell<u64>,
     step: Duration,
 }
 
 impl<'w> Pace<'w> {
     pub(crate) fn new(watch: &'w Watch, exchange: Duration, step: Duration) -> Pace<'w> {
+        Pace::until(watch, watch.at(exchange), step)
+    }
+
+    /// Of an exchange that ends at a value of [`Watch::at`].
+    fn until(watch: &'w Watch, exchange_at: u64, step: Duration) -> Pace<'w> {
         Pace {
             watch,
-            exchange_at: watch.at(exchange),
+            exchange_at: Cell::new(exchange_at),
             step,
         }
     }
@@ -71,12 +78,19 @@ impl<'w> Pace<'w> {
     /// A body must move within the step limit.
     pub(crate) fn step(&self) {
         self.watch
-            .arm_at(self.exchange_at.min(self.watch.at(self.step)));
+            .arm_at(self.exchange_at.get().min(self.watch.at(self.step)));
     }
 
     /// Only the whole exchange is limited.
     pub(crate) fn whole(&self) {
-        self.watch.arm_at(self.exchange_at);
+        self.watch.arm_at(self.exchange_at.get());
+    }
+
+    /// The exchange ends at another time.
+    fn set_end(&self, exchange_at: u64) {
+        if self.exchange_at.replace(exchange_at) != exchange_at {
+            self.whole();
+        }
     }
 }
 
@@ -91,26 +105,33 @@ enum End {
 }
 
 /// Sends the request to the backend that `first` leads to and the answer to the client. When a member of an ALB
-/// cannot be reached, and so nothing of the request was answered, another live one gets it.
+/// fails it before a byte of an answer came, another one gets it as far as [`Tries`] allows.
 pub(crate) async fn route(
     task: &Task<'_>,
     client: &mut Client,
     first: BackendId,
 ) -> Result<(), Failure> {
     let mut upload = Upload::begin(task.listener, client)?;
-    let mut tried: SmallVec<[BackendId; FAILOVERS_MAX]> = SmallVec::new();
-    let mut backend = task.backend;
+    let mut tries = Tries::new(task, client, first);
+    upload.hold_up_to(tries.body_bytes_max());
+    let mut other: Option<(Rc<View>, Arc<Backend>)> = None;
     let result = loop {
-        let failure = match run(&Task { backend, ..*task }, client, &mut upload).await {
-            Err(failure) if failure.spares_request() && tried.len() < FAILOVERS_MAX => failure,
+        let now = match &other {
+            None => Task { ..*task },
+            Some((view, backend)) => Task {
+                view,
+                backend,
+                ..*task
+            },
+        };
+        let failure = match run(&now, client, &mut upload, &mut tries).await {
+            Err(failure) => failure,
             result => break result,
         };
-        tried.push(backend.id);
-        match dispatch::resolve(task.view, first, &tried) {
-            Ok(Terminal::Origin(other)) if !tried.contains(&other.id) => backend = other,
-            _ => break Err(failure),
+        match tries.next(&failure, &upload.flow, now.backend) {
+            Some(next) => other = Some(next),
+            None => break Err(failure),
         }
-        task.view.active.cells(backend.id).failovers.bump();
     };
     if !upload.is_done() {
         client.state.keep.set(false);
@@ -118,24 +139,31 @@ pub(crate) async fn route(
     result
 }
 
-async fn run(task: &Task<'_>, client: &mut Client, upload: &mut Upload) -> Result<(), Failure> {
+async fn run<'a>(
+    task: &Task<'_>,
+    client: &mut Client,
+    upload: &mut Upload,
+    tries: &mut Tries<'a>,
+) -> Result<(), Failure> {
     let BackendKind::Origin(origin) = &task.backend.kind else {
         return Err(Failure::Internal);
     };
+    tries.begin(origin, task.view.active.peers(task.backend.id));
     let watch = client.watch.clone();
-    let pace = Pace::new(&watch, origin.timeout, task.listener.body_progress_timeout);
+    let pace = Pace::until(&watch, tries.last_at(), task.listener.body_progress_timeout);
     pace.whole();
+    client.state.blame.set(Fault::Upstream);
     let mut request = task.shard.buffers.take();
     write_head(&mut request, task, origin, client, upload);
-    request.extend_from_slice(upload.came_with_head());
-    let result = attempts(task, origin, client, &pace, upload, &mut request).await;
+    let result = attempts(task, origin, client, &pace, (upload, tries), &mut request).await;
     task.shard.buffers.give(request);
     let status = match &result {
         Ok(()) => client.state.status.get(),
         Err(_) => 0,
     };
     let cells = task.view.active.cells(task.backend.id);
-    cells.count_upstream(client.head.method(), status, client.state.elapsed());
+    let took = tries.took().unwrap_or_else(|| client.state.elapsed());
+    cells.count_upstream(client.head.method(), status, took);
     match &result {
         Ok(()) => task.shard.note_origin(task.backend, cells, None),
         Err(failure) if failure.fault() == Fault::Upstream => {
@@ -184,13 +212,13 @@ fn write_head(
     headers::request(request, (head, bytes), origin, &hop, &asks);
 }
 
-/// Tries, and tries once more where that is allowed.
+/// Sends the head in `request` and the body; once more on a fresh connection where a reused one had died.
 async fn attempts(
     task: &Task<'_>,
     origin: &Origin,
     client: &mut Client,
     pace: &Pace<'_>,
-    upload: &mut Upload,
+    (upload, tries): (&mut Upload, &Tries<'_>),
     request: &mut Vec<u8>,
 ) -> Result<(), Failure> {
     let addresses = &task.view.table.backend(task.backend.id).addresses;
@@ -198,24 +226,38 @@ async fn attempts(
     // A client that leaves while its answer is made stops the exchange; one that still sends a body is
     // noticed by the body's own read.
     client.watch.watch_peer(true);
-    let mut peer = peers.acquire(origin, addresses).await?;
-    let replayable = upload.is_done() && client.head.method().is_idempotent();
-    let first = attempt(task, client, pace, (&mut peer, upload, request)).await;
-    let result = match first {
-        Err(failure) if failure.may_retry() && peer.reused && replayable => {
-            drop(peer);
-            task.view.active.cells(task.backend.id).retries.bump();
-            peer = peers.acquire_fresh(origin, addresses).await?;
-            attempt(task, client, pace, (&mut peer, upload, request)).await
+    let head_len = request.len();
+    let mut fresh = false;
+    let (peer, end) = loop {
+        let acquired = {
+            let acquire = pin!(async {
+                match fresh {
+                    false => peers.acquire(origin, addresses).await,
+                    true => peers.acquire_fresh(origin, addresses).await,
+                }
+            });
+            tries.patiently(&upload.flow, acquire).await?
+        };
+        let mut peer = acquired?;
+        upload.replay(request);
+        match attempt(task, client, pace, (&mut peer, upload, tries, request)).await {
+            Err(failure)
+                if failure.may_retry() && peer.reused && tries.may_resend(&upload.flow) =>
+            {
+                task.view.active.cells(task.backend.id).resends.bump();
+                request.truncate(head_len);
+                fresh = true;
+            }
+            result => break (peer, result?),
         }
-        other => other,
     };
-    match result? {
+    match end {
         End::Clean if upload.is_done() && peer.inbox.is_empty() => peer.give_back(),
         End::Clean | End::Spent => {}
         End::Tunnel => {
             client.state.keep.set(false);
             client.watch.watch_peer(false);
+            tries.leave_budget();
             Box::pin(tunnel::run(client, peer, task.listener.idle_timeout)).await;
         }
     }
@@ -227,54 +269,101 @@ async fn attempt(
     task: &Task<'_>,
     client: &mut Client,
     pace: &Pace<'_>,
-    (peer, upload, request): (&mut Peer, &mut Upload, &mut Vec<u8>),
+    (peer, upload, tries, request): (&mut Peer, &mut Upload, &Tries<'_>, &mut Vec<u8>),
 ) -> Result<End, Failure> {
-    let server_name = &*task.view.active.plan.server_name;
-    let (sent, buffer) = peer.conn.writer.write_all(std::mem::take(request)).await;
-    *request = buffer;
-    let Client {
-        conn,
-        inbox,
-        head,
-        state,
-        ..
-    } = client;
-    let seen = Seen {
-        method: head.method(),
-        version: head.version(),
-        upgrade: head.upgrade(),
+    let flow = &upload.flow;
+    tries.set_sent(true);
+    let written = {
+        let write = pin!(peer.conn.writer.write_first(std::mem::take(request)));
+        let (written, buffer) = tries.patiently(flow, write).await?;
+        *request = buffer;
+        written
     };
+    tries.set_sent(written != Written::None);
+    tries.progress();
+    if !upload.is_done() && written == Written::All {
+        return Box::pin(with_body(task, client, pace, (peer, upload, tries))).await;
+    }
+    // When it was not written, the origin may still have answered before it closed.
     let download = Download {
-        state,
+        state: &client.state,
         pace,
-        seen,
-        server_name,
-        writer: &mut conn.writer,
+        tries,
+        flow,
+        seen: Seen::of(&client.head),
+        server_name: &task.view.active.plan.server_name,
+        writer: &mut client.conn.writer,
         reader: &mut peer.conn.reader,
         inbox: &mut peer.inbox,
-        answered: false,
         head: &mut peer.head,
         out: task.shard.buffers.take(),
         buffers: &task.shard.buffers,
     };
-    if upload.is_done() {
-        return answering(download, &|| true).await;
+    let answer = pin!(answering(download));
+    tries.patiently(flow, answer).await?
+}
+
+/// Sends the rest of the body while the answer is awaited.
+async fn with_body(
+    task: &Task<'_>,
+    client: &mut Client,
+    pace: &Pace<'_>,
+    (peer, upload, tries): (&mut Peer, &mut Upload, &Tries<'_>),
+) -> Result<End, Failure> {
+    let reused = peer.reused;
+    let Upload { source, flow } = upload;
+    let seen = Seen::of(&client.head);
+    let Client {
+        conn, inbox, state, ..
+    } = client;
+    let mut body = pin!(source.run(
+        flow,
+        (inbox, &mut conn.reader, &mut peer.conn.writer),
+        (state, pace, tries),
+    ));
+    let result = {
+        let download = Download {
+            state,
+            pace,
+            tries,
+            flow,
+            seen,
+            server_name: &task.view.active.plan.server_name,
+            writer: &mut conn.writer,
+            reader: &mut peer.conn.reader,
+            inbox: &mut peer.inbox,
+            head: &mut peer.head,
+            out: task.shard.buffers.take(),
+            buffers: &task.shard.buffers,
+        };
+        let moving = pin!(both(body.as_mut(), answering(download)));
+        match tries.patiently(flow, moving).await {
+            Ok(result) => result,
+            Err(failure) => Err(failure),
+        }
+    };
+    if let Err(failure) = &result
+        && flow.is_reading()
+        && tries.is_worth(failure, flow, reused)
+    {
+        // A read that is under way cannot be dropped without losing bytes, which the next member is to get.
+        let invite = flow.expects();
+        flow.halt();
+        if invite {
+            let (sent, _) = conn.writer.write_all(write::CONTINUE.to_vec()).await;
+            sent.map_err(|_| Failure::ClientGone)?;
+        }
+        body.await?;
     }
-    if sent.is_err() {
-        // The origin may have answered before it closed.
-        return answering(download, &|| false).await;
-    }
-    let moving = upload.moving();
-    let body = upload.run(inbox, &mut conn.reader, &mut peer.conn.writer, state, pace);
-    Box::pin(both(body, answering(download, &|| moving.is_done()))).await
+    result
 }
 
 /// Runs the upload beside the answer. The answer decides, unless the client breaks its own request first.
 async fn both(
-    upload: impl Future<Output = Result<(), Failure>>,
+    mut upload: Pin<&mut impl Future<Output = Result<(), Failure>>>,
     answer: impl Future<Output = Result<End, Failure>>,
 ) -> Result<End, Failure> {
-    let (mut upload, mut answer) = (pin!(upload), pin!(answer));
+    let mut answer = pin!(answer);
     let mut uploading = true;
     poll_fn(|cx| {
         if uploading && let Poll::Ready(moved) = upload.as_mut().poll(cx) {
@@ -296,33 +385,40 @@ struct Seen {
     upgrade: bool,
 }
 
+impl Seen {
+    fn of(head: &RequestHead) -> Seen {
+        Seen {
+            method: head.method(),
+            version: head.version(),
+            upgrade: head.upgrade(),
+        }
+    }
+}
+
 /// All that the way back needs.
-struct Download<'a> {
+struct Download<'a, 't> {
     state: &'a State,
     pace: &'a Pace<'a>,
+    tries: &'a Tries<'t>,
+    flow: &'a Flow,
     seen: Seen,
     server_name: &'a str,
     writer: &'a mut Writer,
     reader: &'a mut ringway_io::net::stream::Reader,
     inbox: &'a mut Inbox,
-    /// A byte of an answer has come, if only of an interim one.
-    answered: bool,
     head: &'a mut ringway_io::net::http1::ResponseHead,
     out: Vec<u8>,
     buffers: &'a Buffers,
 }
 
-impl Drop for Download<'_> {
+impl Drop for Download<'_, '_> {
     fn drop(&mut self) {
         self.buffers.give(std::mem::take(&mut self.out));
     }
 }
 
-/// Reads the answer and relays it. `uploaded` says whether the request body has been sent.
-async fn answering(
-    mut download: Download<'_>,
-    uploaded: &dyn Fn() -> bool,
-) -> Result<End, Failure> {
+/// Reads the answer and relays it.
+async fn answering(mut download: Download<'_, '_>) -> Result<End, Failure> {
     let mut interims = 0;
     let head_len = loop {
         let head_len = download.read_head().await?;
@@ -340,7 +436,7 @@ async fn answering(
     if download.head.is_switching_protocols() {
         return download.relay_switch(head_len).await;
     }
-    let relay = download.plan_relay(uploaded());
+    let relay = download.plan_relay(download.flow.is_done());
     let bytes = &download.inbox.bytes()[..head_len];
     headers::response(
         &mut download.out,
@@ -355,7 +451,7 @@ async fn answering(
         .await
 }
 
-impl Download<'_> {
+impl Download<'_, '_> {
     async fn read_head(&mut self) -> Result<usize, Failure> {
         let limits = head_limits();
         loop {
@@ -368,9 +464,10 @@ impl Download<'_> {
                 }
             }
             match self.inbox.fill(self.reader, ANSWER_READ_BYTES).await {
-                Ok(1..) => self.answered = true,
+                Ok(1..) if self.tries.is_answered() => {}
+                Ok(1..) => self.pace.set_end(self.tries.answered(self.flow)),
                 Ok(0) | Err(_) => {
-                    let before_any_byte = !self.answered;
+                    let before_any_byte = !self.tries.is_answered();
                     return Err(Failure::NoAnswer { before_any_byte });
                 }
             }

@@ -18,6 +18,7 @@ pub mod metrics;
 mod peers;
 pub mod plan;
 mod respond;
+mod retry;
 mod serve;
 mod shard;
 pub mod snapshot;

@@ -21,7 +21,7 @@ use crate::link::{Command, Event, ShardEnd, ShardId};
 use crate::metrics::{BackendCells, Cells, Count};
 use crate::peers::{PeerGroup, Peers, REAP_EVERY};
 use crate::plan::{Backend, BackendId, BackendKind, ListenerId, Plan};
-use crate::snapshot::PoolTable;
+use crate::snapshot::{Health, PoolTable};
 
 /// Everything one shard owns.
 pub(crate) struct Shard {
@@ -43,6 +43,17 @@ pub(crate) struct Shard {
 pub(crate) struct View {
     pub(crate) active: Rc<Active>,
     pub(crate) table: Arc<PoolTable>,
+}
+
+impl View {
+    /// Tells the peers of each origin what the table says of it, so that who waits for a lost one hears of it.
+    fn mark_lost(&self) {
+        for (origin, state) in self.active.origins.iter().zip(&self.table.backends) {
+            if let Some(group) = origin {
+                group.set_lost(state.health == Health::Unavailable);
+            }
+        }
+    }
 }
 
 /// A plan and what this shard made for it.
@@ -154,6 +165,7 @@ impl Shard {
             .iter()
             .map(|backend| self.cells.backend(backend))
             .collect();
+        self.peers.begin_plan();
         let origins =
             plan.backends
                 .iter()
@@ -176,6 +188,8 @@ impl Shard {
             plan: plan.clone(),
         });
         let view = Rc::new(View { active, table });
+        view.mark_lost();
+        self.peers.end_plan();
         let last = self.view.borrow_mut().replace(view);
         self.cells
             .retain_backends(|name| plan.backends.iter().any(|b| *b.name == *name));
@@ -226,6 +240,7 @@ impl Shard {
                 active: current.active.clone(),
                 table,
             });
+            next.mark_lost();
             *view = Some(next);
         }
     }

@@ -17,6 +17,7 @@ mod nginx_pool;
 mod oracle;
 mod regression;
 mod reloads;
+mod retries;
 mod round_robin;
 mod support;
 mod time_series_merge;
