@@ -63,6 +63,11 @@ impl Inbox {
         }
     }
 
+    /// Where its buffers come from.
+    pub fn pool(&self) -> &Buffers {
+        &self.pool
+    }
+
     /// What is here.
     pub fn bytes(&self) -> &[u8] {
         &self.bytes[self.start..]

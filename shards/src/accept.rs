@@ -1,9 +1,10 @@
 //! One listening socket of this shard: accepting, the connection bound, closing.
 //!
-//! The socket outlives plans: a reload that keeps the address points the [`Door`] at the new plan's listener.
-//! At the connection limit a shard stops accepting, and clients wait in the kernel's queue.
+//! The socket outlives plans: a reload that keeps the address points the [`Door`] at the new plan's listener. One
+//! that removes it leaves the door its last plan, by which every connection that the kernel had taken in by then
+//! gets one more answer. At the connection limit a shard stops accepting, and clients wait in the kernel's queue.
 
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 use std::net::SocketAddr;
 use std::pin::pin;
 use std::rc::Rc;
@@ -15,9 +16,9 @@ use ringway_io::task;
 
 use crate::guard::guard;
 use crate::metrics::{Count, ListenerCells};
-use crate::plan::ListenerId;
+use crate::plan::{Listener, ListenerId};
 use crate::serve;
-use crate::shard::Shard;
+use crate::shard::{Shard, View};
 
 /// Pause after an accept that failed, such as for want of descriptors, and between looks at the limit.
 const PAUSE: Duration = Duration::from_millis(20);
@@ -30,7 +31,8 @@ pub(crate) struct Door {
     /// Marks this door's connections among all of the shard; never 0.
     pub(crate) owner: usize,
     open: Cell<bool>,
-    removed: Cell<bool>,
+    /// What its connections see since a reload has removed the listener: the id is of that plan.
+    last: RefCell<Option<Rc<View>>>,
     stopper: Stopper,
 }
 
@@ -47,7 +49,7 @@ impl Door {
             cells,
             owner,
             open: Cell::new(true),
-            removed: Cell::new(false),
+            last: RefCell::new(None),
             stopper,
         }
     }
@@ -58,15 +60,22 @@ impl Door {
         self.stopper.stop();
     }
 
-    /// Closes for good: a reload has removed the listener, and its id means another one now.
-    pub(crate) fn remove(&self) {
-        self.removed.set(true);
+    /// Closes for good: a reload has removed the listener, and its id means another one now. `last` is the view
+    /// that still has it.
+    pub(crate) fn remove(&self, last: Option<Rc<View>>) {
+        *self.last.borrow_mut() = last;
         self.close();
     }
 
-    /// True once a reload has removed the listener.
-    pub(crate) fn is_removed(&self) -> bool {
-        self.removed.get()
+    /// What the next request that comes by this door sees.
+    pub(crate) fn view(&self, shard: &Shard) -> Option<Rc<View>> {
+        self.last.borrow().clone().or_else(|| shard.view())
+    }
+
+    /// The listener it stands for in a view of [`Door::view`].
+    pub(crate) fn listener<'v>(&self, view: &'v View) -> Option<&'v Listener> {
+        let listeners = &view.active.plan.listeners;
+        listeners.get(usize::from(self.listener.get().0))
     }
 
     /// False once the listener was removed or the shard drains.
@@ -82,23 +91,31 @@ pub(crate) async fn run(shard: Rc<Shard>, door: Rc<Door>, socket: Listening, wat
             task::sleep(PAUSE).await;
             continue;
         }
-        match watch.guard(pin!(socket.accept())).await {
-            Ok(Ok(incoming)) => admit(&shard, &door, incoming),
-            Ok(Err(_)) => {
+        match socket.accept(&watch).await {
+            Some(Ok(incoming)) => admit(&shard, &door, incoming),
+            Some(Err(_)) => {
                 door.cells.failed.bump();
                 task::sleep(PAUSE).await;
             }
-            Err(_) => return,
+            None => break,
         }
+    }
+    // With the socket goes its queue, so that is emptied first.
+    while !at_limit(&shard, &door)
+        && let Some(incoming) = socket.accept_ready()
+    {
+        admit(&shard, &door, incoming);
     }
 }
 
 fn at_limit(shard: &Shard, door: &Door) -> bool {
-    let Some(view) = shard.view() else {
+    let Some(view) = door.view(shard) else {
         return false;
     };
-    let listener = &view.active.plan.listeners[usize::from(door.listener.get().0)];
-    let Some(limit) = listener.connections_limit else {
+    let Some(limit) = door
+        .listener(&view)
+        .and_then(|listener| listener.connections_limit)
+    else {
         return false;
     };
     let share = (limit / shard.shards).max(1);

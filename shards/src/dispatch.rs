@@ -111,6 +111,30 @@ pub(crate) async fn arrive<'v>(
     }
 }
 
+/// Goes a way that is known to an origin, without taking turns. False when a rule on it answers by itself.
+pub(crate) async fn follow<'v>(
+    view: &'v View,
+    asked: &Asked<'_>,
+    way: &[BackendId],
+    passage: &mut Passage<'v>,
+) -> Result<bool, Failure> {
+    let mut way = way.iter();
+    loop {
+        let rule = match passage.enter(asked)? {
+            Entered::Rule(rule) => rule,
+            // No plan has authenticators yet.
+            Entered::Asks(_) => return Err(Failure::Internal),
+        };
+        if matches!(rule.handler, Handler::Local(_)) {
+            return Ok(false);
+        }
+        match way.next() {
+            Some(member) => passage.hop(view.active.plan.backend(*member))?,
+            None => return Ok(true),
+        }
+    }
+}
+
 /// How far a request comes without waiting.
 pub(crate) enum Way<'v> {
     /// To its end.

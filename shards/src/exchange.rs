@@ -2,16 +2,19 @@
 //!
 //! Called by `serve` for the single-member path. Two halves run in one task: [`upload`] moves the request
 //! body, [`answering`] reads heads and moves the answer. Both wait on the client's watch only. Memory is a
-//! buffer each way, whatever the bodies' size.
+//! buffer each way, whatever the bodies' size, and what is held of a request body to be sent again.
 //!
-//! Promises: what is sent again was never answered by a byte, is idempotent and went out on a reused
-//! connection; a connection goes back to the peers only after a clean end on both sides.
+//! Promises: what is sent again was never answered by a byte, and either not a byte of it was sent before or it
+//! is idempotent; it goes to another member ([`tries`]), or on a fresh connection to the same one when a reused
+//! one had died. A connection goes back to the peers only after a clean end on both sides.
 
 mod compressed;
+mod tries;
 mod upload;
 
+use std::cell::Cell;
 use std::future::{Future, poll_fn};
-use std::pin::pin;
+use std::pin::{Pin, pin};
 use std::rc::Rc;
 use std::sync::Arc;
 use std::task::Poll;
@@ -22,22 +25,24 @@ use ringway_io::net::deadline::Watch;
 use ringway_io::net::http1::{
     BodyDecoder, BodyFraming, Method, Parsed, RequestHead, TrailerLimits, Version, write,
 };
-use ringway_io::net::stream::Writer;
-use smallvec::SmallVec;
+use ringway_io::net::stream::{Writer, Written};
 
 use crate::clock::Clock;
-use crate::dispatch::{self, Terminal};
+use crate::dispatch;
 use crate::headers::{self, Claims, Hop, Outgoing, Relay};
-use crate::limits::{FAILOVERS_MAX, INTERIM_MAX, RELAY_BYTES, head_limits};
+use crate::limits::{INTERIM_MAX, RELAY_BYTES, head_limits};
 use crate::metrics::Count;
 use crate::passage::{Asked, Front, Passage, path_below};
 use crate::peers::Peer;
-use crate::plan::{Backend, BackendId, BackendKind, Listener, Origin};
+use crate::plan::{Backend, BackendKind, Listener, Origin};
 use crate::reply::has_body;
 use crate::respond::{Failure, Fault, Frame};
 use crate::serve::{Client, Phase, State};
 use crate::shard::{Shard, View};
 use crate::tunnel;
+
+use tries::Tries;
+use upload::Flow;
 
 pub(crate) use upload::Upload;
 
@@ -58,18 +63,22 @@ pub(crate) struct Task<'a> {
 }
 
 /// Deadlines of an exchange: one for the whole, one for each step of a body.
-#[derive(Clone, Copy)]
 pub(crate) struct Pace<'w> {
     watch: &'w Watch,
-    exchange_at: u64,
+    exchange_at: Cell<u64>,
     step: Duration,
 }
 
 impl<'w> Pace<'w> {
     pub(crate) fn new(watch: &'w Watch, exchange: Duration, step: Duration) -> Pace<'w> {
+        Pace::until(watch, watch.at(exchange), step)
+    }
+
+    /// Of an exchange that ends at a value of [`Watch::at`].
+    fn until(watch: &'w Watch, exchange_at: u64, step: Duration) -> Pace<'w> {
         Pace {
             watch,
-            exchange_at: watch.at(exchange),
+            exchange_at: Cell::new(exchange_at),
             step,
         }
     }
@@ -77,12 +86,19 @@ impl<'w> Pace<'w> {
     /// A body must move within the step limit.
     pub(crate) fn step(&self) {
         self.watch
-            .arm_at(self.exchange_at.min(self.watch.at(self.step)));
+            .arm_at(self.exchange_at.get().min(self.watch.at(self.step)));
     }
 
     /// Only the whole exchange is limited.
     pub(crate) fn whole(&self) {
-        self.watch.arm_at(self.exchange_at);
+        self.watch.arm_at(self.exchange_at.get());
+    }
+
+    /// The exchange ends at another time.
+    fn set_end(&self, exchange_at: u64) {
+        if self.exchange_at.replace(exchange_at) != exchange_at {
+            self.whole();
+        }
     }
 }
 
@@ -96,37 +112,41 @@ enum End {
     Tunnel,
 }
 
-/// Sends the request to the task's backend and the answer to the client. When it is a member of an ALB and cannot
-/// be reached, so that nothing of the request was answered, another live one gets it: the request goes again the
-/// way from `start`.
+/// Sends the request to the task's backend and the answer to the client. When a member of an ALB fails it before a
+/// byte of an answer came, another one gets it as far as [`Tries`] allows: the request goes again the way from
+/// `start`.
 pub(crate) async fn route(
     task: &Task<'_>,
     client: &mut Client,
     start: &Passage<'_>,
 ) -> Result<(), Failure> {
     let mut upload = Upload::begin(task.listener, client)?;
-    let mut tried: SmallVec<[BackendId; FAILOVERS_MAX]> = SmallVec::new();
-    let mut detour;
-    let (mut backend, mut passage) = (task.backend, task.passage);
+    let mut tries = Tries::new(task, client, start.backend().id);
+    upload.hold_up_to(tries.body_bytes_max());
+    let mut other: Option<(Rc<View>, Passage<'_>)> = None;
     let result = loop {
-        let turn = Task {
-            backend,
-            passage,
-            ..*task
+        let now = match &other {
+            None => Task { ..*task },
+            Some((view, passage)) => Task {
+                view,
+                backend: passage.backend(),
+                passage,
+                ..*task
+            },
         };
-        let failure = match run(&turn, client, &mut upload).await {
-            Err(failure) if failure.spares_request() && tried.len() < FAILOVERS_MAX => failure,
+        let failure = match run(&now, client, &mut upload, &mut tries).await {
+            Err(failure) => failure,
             result => break result,
         };
-        tried.push(backend.id);
-        detour = start.clone();
+        let Some((view, way)) = tries.next(&failure, &upload.flow, now.backend) else {
+            break Err(failure);
+        };
+        let mut passage = start.clone();
         let asked = task.asked(client);
-        match dispatch::arrive(task.view, &asked, &tried, &mut detour).await {
-            Ok(Terminal::Origin(other)) if !tried.contains(&other.id) => backend = other,
-            _ => break Err(failure),
+        if !dispatch::follow(task.view, &asked, &way, &mut passage).await? {
+            break Err(failure);
         }
-        passage = &detour;
-        task.view.active.cells(backend.id).failovers.bump();
+        other = Some((view, passage));
     };
     if !upload.is_done() {
         client.state.keep.set(false);
@@ -145,26 +165,33 @@ impl Task<'_> {
     }
 }
 
-async fn run(task: &Task<'_>, client: &mut Client, upload: &mut Upload) -> Result<(), Failure> {
+async fn run<'a>(
+    task: &Task<'_>,
+    client: &mut Client,
+    upload: &mut Upload,
+    tries: &mut Tries<'a>,
+) -> Result<(), Failure> {
     let BackendKind::Origin(origin) = &task.backend.kind else {
         return Err(Failure::Internal);
     };
+    tries.begin(origin, task.view.active.peers(task.backend.id));
     let watch = client.watch.clone();
-    let pace = Pace::new(&watch, origin.timeout, task.listener.body_progress_timeout);
+    let pace = Pace::until(&watch, tries.last_at(), task.listener.body_progress_timeout);
     pace.whole();
+    client.state.blame.set(Fault::Upstream);
     let mut request = task.shard.buffers.take();
     write_head(&mut request, task, origin, client, upload);
-    request.extend_from_slice(upload.came_with_head());
     let cells = task.view.active.cells(task.backend.id);
     client.state.asked.replace(Some(cells.clone()));
-    let result = attempts(task, origin, client, &pace, upload, &mut request).await;
+    let result = attempts(task, origin, client, &pace, (upload, tries), &mut request).await;
     client.state.asked.take();
     task.shard.buffers.give(request);
     let status = match &result {
         Ok(()) => client.state.status.get(),
         Err(_) => 0,
     };
-    cells.count_upstream(client.head.method(), status, client.state.elapsed());
+    let took = tries.took().unwrap_or_else(|| client.state.elapsed());
+    cells.count_upstream(client.head.method(), status, took);
     match &result {
         Ok(()) => {
             task.shard.note_origin(task.backend, cells, None);
@@ -220,13 +247,13 @@ fn write_head(
     headers::request(request, (head, bytes), origin, &hop, &asks);
 }
 
-/// Tries, and tries once more where that is allowed.
+/// Sends the head in `request` and the body; once more on a fresh connection where a reused one had died.
 async fn attempts(
     task: &Task<'_>,
     origin: &Origin,
     client: &mut Client,
     pace: &Pace<'_>,
-    upload: &mut Upload,
+    (upload, tries): (&mut Upload, &Tries<'_>),
     request: &mut Vec<u8>,
 ) -> Result<(), Failure> {
     let addresses = &task.view.table.backend(task.backend.id).addresses;
@@ -234,19 +261,32 @@ async fn attempts(
     // A client that leaves while its answer is made stops the exchange; one that still sends a body is
     // noticed by the body's own read.
     client.watch.watch_peer(true);
-    let mut peer = peers.acquire(origin, addresses).await?;
-    let replayable = upload.is_done() && client.head.method().is_idempotent();
-    let first = attempt(task, client, pace, (&mut peer, upload, request)).await;
-    let result = match first {
-        Err(failure) if failure.may_retry() && peer.reused && replayable => {
-            drop(peer);
-            task.view.active.cells(task.backend.id).retries.bump();
-            peer = peers.acquire_fresh(origin, addresses).await?;
-            attempt(task, client, pace, (&mut peer, upload, request)).await
+    let head_len = request.len();
+    let mut fresh = false;
+    let (peer, end) = loop {
+        let acquired = {
+            let acquire = pin!(async {
+                match fresh {
+                    false => peers.acquire(origin, addresses).await,
+                    true => peers.acquire_fresh(origin, addresses).await,
+                }
+            });
+            tries.patiently(&upload.flow, acquire).await?
+        };
+        let mut peer = acquired?;
+        upload.replay(request);
+        match attempt(task, client, pace, (&mut peer, upload, tries, request)).await {
+            Err(failure)
+                if failure.may_retry() && peer.reused && tries.may_resend(&upload.flow) =>
+            {
+                task.view.active.cells(task.backend.id).resends.bump();
+                request.truncate(head_len);
+                fresh = true;
+            }
+            result => break (peer, result?),
         }
-        other => other,
     };
-    match result? {
+    match end {
         End::Clean if upload.is_done() && peer.inbox.is_empty() => peer.give_back(),
         End::Clean | End::Spent => {}
         End::Tunnel => {
@@ -254,6 +294,7 @@ async fn attempts(
             // It has answered: a tunnel that nobody uses any more is no failure.
             client.state.asked.take();
             client.watch.watch_peer(false);
+            tries.leave_budget();
             Box::pin(tunnel::run(client, peer, task.listener.idle_timeout)).await;
         }
     }
@@ -265,11 +306,52 @@ async fn attempt(
     task: &Task<'_>,
     client: &mut Client,
     pace: &Pace<'_>,
-    (peer, upload, request): (&mut Peer, &mut Upload, &mut Vec<u8>),
+    (peer, upload, tries, request): (&mut Peer, &mut Upload, &Tries<'_>, &mut Vec<u8>),
 ) -> Result<End, Failure> {
-    let server_name = &*task.view.active.plan.server_name;
-    let (sent, buffer) = peer.conn.writer.write_all(std::mem::take(request)).await;
-    *request = buffer;
+    let flow = &upload.flow;
+    tries.set_sent(true);
+    let written = {
+        let write = pin!(peer.conn.writer.write_first(std::mem::take(request)));
+        let (written, buffer) = tries.patiently(flow, write).await?;
+        *request = buffer;
+        written
+    };
+    tries.set_sent(written != Written::None);
+    tries.progress();
+    if !upload.is_done() && written == Written::All {
+        return Box::pin(with_body(task, client, pace, (peer, upload, tries))).await;
+    }
+    // When it was not written, the origin may still have answered before it closed.
+    let download = Download {
+        state: &client.state,
+        pace,
+        tries,
+        flow,
+        seen: Seen::of(&client.head, &client.head_text),
+        server_name: &task.view.active.plan.server_name,
+        clock: &client.clock,
+        front: task.passage.front(),
+        writer: &mut client.conn.writer,
+        reader: &mut peer.conn.reader,
+        inbox: &mut peer.inbox,
+        head: &mut peer.head,
+        out: task.shard.buffers.take(),
+        client: (&client.head, &client.head_text),
+        shard: task.shard,
+    };
+    let answer = pin!(answering(download));
+    tries.patiently(flow, answer).await?
+}
+
+/// Sends the rest of the body while the answer is awaited.
+async fn with_body(
+    task: &Task<'_>,
+    client: &mut Client,
+    pace: &Pace<'_>,
+    (peer, upload, tries): (&mut Peer, &mut Upload, &Tries<'_>),
+) -> Result<End, Failure> {
+    let reused = peer.reused;
+    let Upload { source, flow } = upload;
     let Client {
         conn,
         inbox,
@@ -279,45 +361,58 @@ async fn attempt(
         clock,
         ..
     } = client;
-    let seen = Seen {
-        method: head.method(),
-        version: head.version(),
-        upgrade: headers::offers_upgrade(head, head_text),
+    let seen = Seen::of(head, head_text);
+    let mut body = pin!(source.run(
+        flow,
+        (inbox, &mut conn.reader, &mut peer.conn.writer),
+        (state, pace, tries),
+    ));
+    let result = {
+        let download = Download {
+            state,
+            pace,
+            tries,
+            flow,
+            seen,
+            server_name: &task.view.active.plan.server_name,
+            clock,
+            front: task.passage.front(),
+            writer: &mut conn.writer,
+            reader: &mut peer.conn.reader,
+            inbox: &mut peer.inbox,
+            head: &mut peer.head,
+            out: task.shard.buffers.take(),
+            client: (head, head_text),
+            shard: task.shard,
+        };
+        let moving = pin!(both(body.as_mut(), answering(download)));
+        match tries.patiently(flow, moving).await {
+            Ok(result) => result,
+            Err(failure) => Err(failure),
+        }
     };
-    let download = Download {
-        state,
-        pace,
-        seen,
-        server_name,
-        clock,
-        front: task.passage.front(),
-        writer: &mut conn.writer,
-        reader: &mut peer.conn.reader,
-        inbox: &mut peer.inbox,
-        answered: false,
-        head: &mut peer.head,
-        out: task.shard.buffers.take(),
-        client: (head, head_text),
-        shard: task.shard,
-    };
-    if upload.is_done() {
-        return answering(download, &|| true).await;
+    if let Err(failure) = &result
+        && flow.is_reading()
+        && tries.is_worth(failure, flow, reused)
+    {
+        // A read that is under way cannot be dropped without losing bytes, which the next member is to get.
+        let invite = flow.expects();
+        flow.halt();
+        if invite {
+            let (sent, _) = conn.writer.write_all(write::CONTINUE.to_vec()).await;
+            sent.map_err(|_| Failure::ClientGone)?;
+        }
+        body.await?;
     }
-    if sent.is_err() {
-        // The origin may have answered before it closed.
-        return answering(download, &|| false).await;
-    }
-    let moving = upload.moving();
-    let body = upload.run(inbox, &mut conn.reader, &mut peer.conn.writer, state, pace);
-    Box::pin(both(body, answering(download, &|| moving.is_done()))).await
+    result
 }
 
 /// Runs the upload beside the answer. The answer decides, unless the client breaks its own request first.
 async fn both(
-    upload: impl Future<Output = Result<(), Failure>>,
+    mut upload: Pin<&mut impl Future<Output = Result<(), Failure>>>,
     answer: impl Future<Output = Result<End, Failure>>,
 ) -> Result<End, Failure> {
-    let (mut upload, mut answer) = (pin!(upload), pin!(answer));
+    let mut answer = pin!(answer);
     let mut uploading = true;
     poll_fn(|cx| {
         if uploading && let Poll::Ready(moved) = upload.as_mut().poll(cx) {
@@ -339,10 +434,22 @@ struct Seen {
     upgrade: bool,
 }
 
+impl Seen {
+    fn of(head: &RequestHead, bytes: &[u8]) -> Seen {
+        Seen {
+            method: head.method(),
+            version: head.version(),
+            upgrade: headers::offers_upgrade(head, bytes),
+        }
+    }
+}
+
 /// All that the way back needs.
-struct Download<'a> {
+struct Download<'a, 't> {
     state: &'a State,
     pace: &'a Pace<'a>,
+    tries: &'a Tries<'t>,
+    flow: &'a Flow,
     seen: Seen,
     server_name: &'a str,
     clock: &'a Clock,
@@ -351,8 +458,6 @@ struct Download<'a> {
     writer: &'a mut Writer,
     reader: &'a mut ringway_io::net::stream::Reader,
     inbox: &'a mut Inbox,
-    /// A byte of an answer has come, if only of an interim one.
-    answered: bool,
     head: &'a mut ringway_io::net::http1::ResponseHead,
     out: Vec<u8>,
     /// The request.
@@ -360,17 +465,14 @@ struct Download<'a> {
     shard: &'a Shard,
 }
 
-impl Drop for Download<'_> {
+impl Drop for Download<'_, '_> {
     fn drop(&mut self) {
         self.shard.buffers.give(std::mem::take(&mut self.out));
     }
 }
 
-/// Reads the answer and relays it. `uploaded` says whether the request body has been sent.
-async fn answering(
-    mut download: Download<'_>,
-    uploaded: &dyn Fn() -> bool,
-) -> Result<End, Failure> {
+/// Reads the answer and relays it.
+async fn answering(mut download: Download<'_, '_>) -> Result<End, Failure> {
     let mut interims = 0;
     let head_len = loop {
         let head_len = download.read_head().await?;
@@ -388,7 +490,7 @@ async fn answering(
     if download.head.is_switching_protocols() {
         return download.relay_switch(head_len).await;
     }
-    let relay = download.plan_relay(uploaded());
+    let relay = download.plan_relay(download.flow.is_done());
     let bytes = &download.inbox.bytes()[..head_len];
     let compressor = headers::response(
         &mut download.out,
@@ -409,7 +511,7 @@ async fn answering(
         .await
 }
 
-impl<'a> Download<'a> {
+impl<'a> Download<'a, '_> {
     async fn read_head(&mut self) -> Result<usize, Failure> {
         let limits = head_limits();
         loop {
@@ -422,9 +524,10 @@ impl<'a> Download<'a> {
                 }
             }
             match self.inbox.fill(self.reader, ANSWER_READ_BYTES).await {
-                Ok(1..) => self.answered = true,
+                Ok(1..) if self.tries.is_answered() => {}
+                Ok(1..) => self.pace.set_end(self.tries.answered(self.flow)),
                 Ok(0) | Err(_) => {
-                    let before_any_byte = !self.answered;
+                    let before_any_byte = !self.tries.is_answered();
                     return Err(Failure::NoAnswer { before_any_byte });
                 }
             }

@@ -137,7 +137,7 @@ async fn exchange(ask: &mut Ask<'_>) -> Result<Fetched, MemberFailure> {
     // What is fanned out only reads, whatever its method, so it may be sent again.
     if matches!(result, Err(Broken::Unanswered)) && peer.reused {
         drop(peer);
-        ask.view.active.cells(ask.backend.id).retries.bump();
+        ask.view.active.cells(ask.backend.id).resends.bump();
         let acquired = peers.acquire_fresh(ask.origin, addresses).await;
         peer = acquired.map_err(|_| MemberFailure::Unreachable)?;
         result = attempt(ask, &mut peer).await;

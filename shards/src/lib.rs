@@ -23,6 +23,7 @@ mod peers;
 pub mod plan;
 mod reply;
 mod respond;
+mod retry;
 mod serve;
 mod shard;
 pub mod snapshot;

@@ -23,6 +23,8 @@ pub struct ShardMetrics {
     pub fanout: Vec<FanoutRow>,
     /// Per backend.
     pub members: Vec<MemberRow>,
+    /// Per ALB.
+    pub albs: Vec<AlbRow>,
     /// Plain counters: name of the metric without `ringway_` prefix, value. Gauges too.
     pub counters: Vec<(&'static str, u64)>,
 }
@@ -121,6 +123,8 @@ pub struct MemberRow {
     /// Requests on a reused connection.
     pub reused: u64,
     /// Requests sent again after a reused connection had died.
+    pub resends: u64,
+    /// Requests that went to another member because of this one.
     pub retries: u64,
     /// Requests that came here after another member could not be reached.
     pub failovers: u64,
@@ -128,4 +132,15 @@ pub struct MemberRow {
     pub idle: u64,
     /// Connections open now.
     pub open: u64,
+}
+
+/// Counters of one ALB.
+#[derive(Clone, Debug)]
+pub struct AlbRow {
+    /// The ALB.
+    pub alb: Box<str>,
+    /// Requests sent to another member after one had failed them.
+    pub retries: u64,
+    /// Requests that would have been, had the budget allowed it.
+    pub retries_refused: u64,
 }

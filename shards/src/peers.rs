@@ -5,7 +5,8 @@
 //!
 //! Promises: never more than the group's share of connections is open; a request beyond it waits, in order,
 //! until one is free or its own deadline passes. A connection that was closed, or on which bytes arrived that
-//! nobody asked for, is not handed out.
+//! nobody asked for, is not handed out. Who waits on an origin that becomes lost (its probes fail, or a reload
+//! removed it) is polled again and can see it by [`PeerGroup::losses`].
 
 use std::cell::{Cell, RefCell};
 use std::collections::{HashMap, VecDeque};
@@ -40,6 +41,11 @@ pub(crate) struct PeerGroup {
     open_max: Cell<u32>,
     idle_max: Cell<u32>,
     keep_alive_ms: Cell<u64>,
+    /// The plan in use has it.
+    planned: Cell<bool>,
+    /// Nothing is to be expected of the origin: probes say it is down, or no plan has it any more.
+    lost: Cell<bool>,
+    losses: Cell<u32>,
     buffers: Buffers,
     dog: Watchdog,
     cells: RefCell<Rc<BackendCells>>,
@@ -116,17 +122,37 @@ impl Peers {
                 open_max: Cell::new(1),
                 idle_max: Cell::new(1),
                 keep_alive_ms: Cell::new(0),
+                planned: Cell::new(true),
+                lost: Cell::new(false),
+                losses: Cell::new(0),
                 buffers: tools.0.clone(),
                 dog: tools.1.clone(),
                 cells: RefCell::new(cells.clone()),
             })
         });
+        group.planned.set(true);
         group.open_max.set(share(origin.connections_max, shards));
         group.idle_max.set(share(origin.idle_max, shards));
         let keep_alive = u64::try_from(origin.keep_alive_timeout.as_millis()).unwrap_or(u64::MAX);
         group.keep_alive_ms.set(keep_alive);
         *group.cells.borrow_mut() = cells.clone();
         group.clone()
+    }
+
+    /// A new plan is coming: what it does not ask for until [`Peers::end_plan`] is lost.
+    pub(crate) fn begin_plan(&self) {
+        for group in self.groups.borrow().values() {
+            group.planned.set(false);
+        }
+    }
+
+    /// The plan has asked for all that it uses.
+    pub(crate) fn end_plan(&self) {
+        for group in self.groups.borrow().values() {
+            if !group.planned.get() {
+                group.set_lost(true);
+            }
+        }
     }
 
     /// Closes what has been idle too long, and forgets groups that no plan uses.
@@ -145,6 +171,31 @@ fn share(limit: u32, shards: u32) -> u32 {
 }
 
 impl PeerGroup {
+    /// Says whether anything is to be expected of the origin. When that ends, all who wait for it are polled.
+    pub(crate) fn set_lost(&self, lost: bool) {
+        if lost && !self.lost.replace(true) {
+            self.losses.set(self.losses.get().wrapping_add(1));
+            self.dog.call(self.caller());
+        } else if !lost {
+            self.lost.set(false);
+        }
+    }
+
+    /// Nothing is to be expected of the origin now.
+    pub(crate) fn is_lost(&self) -> bool {
+        self.lost.get()
+    }
+
+    /// How often the origin became lost.
+    pub(crate) fn losses(&self) -> u32 {
+        self.losses.get()
+    }
+
+    /// What stands for this group in alarms; never 0.
+    pub(crate) fn caller(&self) -> usize {
+        std::ptr::from_ref(self).addr()
+    }
+
     /// An idle connection to one of `addresses`, or a new one; waits while the limit is reached.
     pub(crate) async fn acquire(
         self: &Rc<Self>,

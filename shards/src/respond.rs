@@ -91,6 +91,12 @@ pub(crate) enum Failure {
     /// Time is up while the origin was to answer.
     #[error("origin did not answer in time")]
     UpstreamTimeout,
+    /// The member did not begin to answer within the limit of one try, and another is asked.
+    #[error("origin did not begin to answer within the limit of a try")]
+    TryTimeout,
+    /// The member became unavailable before it answered, and another is asked.
+    #[error("origin became unavailable before it answered")]
+    MemberLost,
     /// The client went away; nobody reads an answer.
     #[error("client closed the connection")]
     ClientGone,
@@ -119,12 +125,13 @@ impl Failure {
             Failure::Method { .. } => 405,
             Failure::NoRoute | Failure::NoPath => 404,
             Failure::RequestTimeout => 408,
-            Failure::UpstreamTimeout => 504,
+            Failure::UpstreamTimeout | Failure::TryTimeout => 504,
             Failure::ClientGone => 499,
             Failure::Internal => 500,
             Failure::NoLiveMember { .. }
             | Failure::Acquire(_)
             | Failure::NoAnswer { .. }
+            | Failure::MemberLost
             | Failure::AnswerHead(_)
             | Failure::AnswerBody(_) => 502,
         }
@@ -143,7 +150,10 @@ impl Failure {
     pub(crate) fn is_of_transport(&self) -> bool {
         matches!(
             self,
-            Failure::Acquire(_) | Failure::NoAnswer { .. } | Failure::UpstreamTimeout
+            Failure::Acquire(_)
+                | Failure::NoAnswer { .. }
+                | Failure::TryTimeout
+                | Failure::UpstreamTimeout
         )
     }
 
@@ -163,6 +173,15 @@ impl Failure {
     /// Whether nobody has read the request, so that another member may get it.
     pub(crate) fn spares_request(&self) -> bool {
         matches!(self, Failure::Acquire(_))
+    }
+
+    /// Whether the member has said nothing, so that another may be asked if the request allows it.
+    pub(crate) fn is_silent(&self) -> bool {
+        let waited = matches!(
+            self,
+            Failure::TryTimeout | Failure::MemberLost | Failure::UpstreamTimeout
+        );
+        waited || self.spares_request() || self.may_retry()
     }
 
     /// Whether the same request may be sent again on a fresh connection, if it is idempotent.

@@ -22,7 +22,7 @@ use crate::exchange::{self, Upload};
 use crate::latency;
 use crate::limits::{LINGER_BYTES_MAX, LINGER_TIME, head_limits};
 use crate::mechanism::time_series_merge;
-use crate::metrics::Count;
+use crate::metrics::{BackendCells, Count};
 use crate::passage::{Asked, Front, Passage};
 use crate::plan::{BackendId, Latency, Listener, PathRule};
 use crate::reply;
@@ -166,8 +166,8 @@ async fn open(
     incoming: Incoming,
     watch: &Watch,
 ) -> Option<(Conn, bool)> {
-    let view = shard.view()?;
-    let listener = listener(&view, door)?;
+    let view = door.view(shard)?;
+    let listener = door.listener(&view)?;
     watch.arm(listener.read_header_timeout);
     match &listener.tls {
         None => Some((incoming.plain(), false)),
@@ -176,18 +176,6 @@ async fn open(
             Ok(Err(_)) | Err(_) => None,
         },
     }
-}
-
-/// The listener the connection came by; `None` when a reload has removed it.
-fn listener<'v>(view: &'v View, door: &Door) -> Option<&'v Listener> {
-    if door.is_removed() {
-        // The id is of a plan that is gone.
-        return None;
-    }
-    view.active
-        .plan
-        .listeners
-        .get(usize::from(door.listener.get().0))
 }
 
 /// Answers requests until one of them is the last.
@@ -207,8 +195,8 @@ async fn requests(shard: &Rc<Shard>, door: &Rc<Door>, client: &mut Client, mut f
         let started = Instant::now();
         client.state.begin(started);
         // The next request on an open connection sees the new plan (decisions, 30).
-        let Some(view) = shard.view() else { return };
-        let Some(listener) = listener(&view, door) else {
+        let Some(view) = door.view(shard) else { return };
+        let Some(listener) = door.listener(&view) else {
             return;
         };
         client
@@ -232,13 +220,18 @@ async fn read_head(
     first: bool,
 ) -> Result<bool, Failure> {
     let limits = head_limits();
-    let Some(view) = shard.view() else {
+    let Some(view) = door.view(shard) else {
         return Ok(false);
     };
-    let Some(listener) = listener(&view, door) else {
+    let Some(listener) = door.listener(&view) else {
         return Ok(false);
     };
-    let (header_limit, idle_limit) = (listener.read_header_timeout, listener.idle_timeout);
+    let header_limit = listener.read_header_timeout;
+    let mut idle_limit = listener.idle_timeout;
+    if !door.is_open() {
+        // One more request is answered, but not waited for as long.
+        idle_limit = idle_limit.min(LINGER_TIME);
+    }
     drop(view);
     client.state.phase.set(Phase::Idle);
     client.state.blame.set(Fault::Client);

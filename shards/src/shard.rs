@@ -23,7 +23,7 @@ use crate::link::{Command, Event, ShardEnd, ShardId};
 use crate::metrics::{BackendCells, Cells, Count};
 use crate::peers::{PeerGroup, Peers, REAP_EVERY};
 use crate::plan::{Backend, BackendId, BackendKind, ListenerId, Plan};
-use crate::snapshot::PoolTable;
+use crate::snapshot::{Health, PoolTable};
 
 /// Everything one shard owns.
 pub(crate) struct Shard {
@@ -47,6 +47,17 @@ pub(crate) struct Shard {
 pub(crate) struct View {
     pub(crate) active: Rc<Active>,
     pub(crate) table: Arc<PoolTable>,
+}
+
+impl View {
+    /// Tells the peers of each origin what the table says of it, so that who waits for a lost one hears of it.
+    fn mark_lost(&self) {
+        for (origin, state) in self.active.origins.iter().zip(&self.table.backends) {
+            if let Some(group) = origin {
+                group.set_lost(state.health == Health::Unavailable);
+            }
+        }
+    }
 }
 
 /// A plan and what this shard made for it.
@@ -183,6 +194,7 @@ impl Shard {
             .iter()
             .map(|backend| self.cells.backend(backend))
             .collect();
+        self.peers.begin_plan();
         let origins =
             plan.backends
                 .iter()
@@ -204,23 +216,27 @@ impl Shard {
             shard: self.id,
             plan: plan.clone(),
         });
-        *self.view.borrow_mut() = Some(Rc::new(View { active, table }));
+        let view = Rc::new(View { active, table });
+        view.mark_lost();
+        self.peers.end_plan();
+        let last = self.view.borrow_mut().replace(view);
         self.cells
             .retain_backends(|name| plan.backends.iter().any(|b| *b.name == *name));
-        self.move_doors(&plan);
+        self.move_doors(&plan, last);
         for (id, socket) in bound {
             self.open_door(&plan, id, socket);
         }
     }
 
-    /// Points the doors that stay at their listener of the new plan and closes the others.
-    fn move_doors(&self, plan: &Plan) {
+    /// Points the doors that stay at their listener of the new plan and closes the others, which go on with the
+    /// `last` view.
+    fn move_doors(&self, plan: &Plan, last: Option<Rc<View>>) {
         self.doors.borrow_mut().retain(|door| {
             let listener = plan.listeners.iter().find(|l| l.address == door.address);
             match listener {
                 Some(listener) => door.listener.set(listener.id),
                 None => {
-                    door.remove();
+                    door.remove(last.clone());
                     self.dog.stop_idle_of(door.owner);
                 }
             }
@@ -249,10 +265,12 @@ impl Shard {
             return;
         };
         if current.active.plan.generation == table.generation {
-            *view = Some(Rc::new(View {
+            let next = Rc::new(View {
                 active: current.active.clone(),
                 table,
-            }));
+            });
+            next.mark_lost();
+            *view = Some(next);
         }
     }
 

@@ -131,7 +131,6 @@ fn warn_of_idle_keys(
         let reason = "one member is asked and its answer not captured";
         context.warn_no_effect(&block.key("max_capture_bytes"), reason);
         context.warn_no_effect(&block.key("max_fanout_capture_bytes"), reason);
-        context.warn_no_effect(&block.key("timeout"), "the chosen member's timeout counts");
     }
     if mechanism != Mechanism::TimeSeriesMerge {
         let reason = "only a time series merge keeps it";

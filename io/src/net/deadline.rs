@@ -7,7 +7,10 @@
 //! in an unknown state, so a tripped connection is closed, never used again; its buffer stays with the kernel
 //! until the kernel is done.
 //!
-//! Bounds: a deadline is met within one tick after it passed.
+//! A try within an exchange has an alarm of its own beside the deadline ([`Watch::set_alarm`]). It drops nothing:
+//! it polls the work again, which then looks whether to go on. It costs a number to compare at each tick.
+//!
+//! Bounds: a deadline is met within one tick after it passed, and an alarm too.
 
 #![expect(
     unsafe_code,
@@ -43,6 +46,10 @@ pub enum Tripped {
     Stopped,
 }
 
+/// How long a connection that waits for a request may still get one after it was told to stop: a request that
+/// its client sent before it could know of the end is answered.
+pub const STOP_GRACE: Duration = Duration::from_millis(250);
+
 const NEVER: u64 = u64::MAX;
 
 #[derive(Debug)]
@@ -50,6 +57,10 @@ struct Slot {
     /// Milliseconds of the watchdog's clock.
     deadline: Cell<u64>,
     fd: RawFd,
+    /// When the work is to be polled again, on the same clock.
+    alarm: Cell<u64>,
+    /// Whose call polls the work again too; 0 is nobody's.
+    caller: Cell<usize>,
     /// Someone waits for an answer on behalf of this connection.
     watching: Cell<bool>,
     /// The connection waits for nothing it has promised: it may be ended by a drain.
@@ -64,6 +75,11 @@ struct Slot {
 impl Slot {
     fn trip(&self, why: Tripped) {
         self.tripped.set(Some(why));
+        self.rouse();
+    }
+
+    /// Polls the work again.
+    fn rouse(&self) {
         let waker = self.waker.borrow_mut().take();
         if let Some(waker) = waker {
             waker.wake();
@@ -77,6 +93,8 @@ struct Shared {
     now_ms: Cell<u64>,
     tick: Duration,
     slots: RefCell<Vec<Rc<Slot>>>,
+    /// Callers whose slots the next tick rouses.
+    called: RefCell<Vec<usize>>,
     stopping: Cell<bool>,
 }
 
@@ -99,6 +117,7 @@ impl Watchdog {
             now_ms: Cell::new(0),
             tick,
             slots: RefCell::new(Vec::new()),
+            called: RefCell::new(Vec::new()),
             stopping: Cell::new(false),
         }))
     }
@@ -113,6 +132,8 @@ impl Watchdog {
         let mut slots = self.0.slots.borrow_mut();
         let slot = Rc::new(Slot {
             deadline: Cell::new(NEVER),
+            alarm: Cell::new(NEVER),
+            caller: Cell::new(0),
             fd,
             watching: Cell::new(false),
             idle: Cell::new(false),
@@ -143,15 +164,35 @@ impl Watchdog {
         self.len() == 0
     }
 
-    /// From now on trips every connection that is idle, or becomes so.
+    /// From now on every connection that is idle, or becomes so, has [`STOP_GRACE`] left.
     pub fn stop_idle(&self) {
         self.0.stopping.set(true);
-        self.trip_where(|slot| slot.idle.get());
+        self.hasten_where(|slot| slot.idle.get());
     }
 
-    /// Trips every connection of this owner that is idle now.
+    /// Every connection of this owner that is idle now has [`STOP_GRACE`] left.
     pub fn stop_idle_of(&self, owner: usize) {
-        self.trip_where(|slot| slot.idle.get() && slot.owner.get() == owner);
+        self.hasten_where(|slot| slot.idle.get() && slot.owner.get() == owner);
+    }
+
+    fn hasten_where(&self, which: impl Fn(&Slot) -> bool) {
+        let latest = self.at(STOP_GRACE);
+        for slot in self.0.slots.borrow().iter().filter(|slot| which(slot)) {
+            slot.deadline.set(slot.deadline.get().min(latest));
+        }
+    }
+
+    /// Polls all work again whose alarm names this caller, at the next tick.
+    pub fn call(&self, caller: usize) {
+        self.0.called.borrow_mut().push(caller);
+    }
+
+    /// The clock's value `limit` from now.
+    fn at(&self, limit: Duration) -> u64 {
+        let tick = u64::try_from(self.0.tick.as_millis()).unwrap_or(0);
+        let limit = u64::try_from(limit.as_millis()).unwrap_or(NEVER);
+        // The clock may lag by up to one tick; never fire early.
+        self.now_ms().saturating_add(limit).saturating_add(tick)
     }
 
     /// True once [`Watchdog::stop_idle`] was called.
@@ -185,9 +226,11 @@ impl Watchdog {
             monoio::time::sleep(self.0.tick).await;
             let now = u64::try_from(self.0.started.elapsed().as_millis()).unwrap_or(NEVER - 1);
             self.0.now_ms.set(now);
+            let mut called = std::mem::take(&mut *self.0.called.borrow_mut());
+            called.sort_unstable();
             let mut from = 0;
             while from < self.len() {
-                let asked = self.scan(from, now);
+                let asked = self.scan(from, now, &called);
                 Self::ask(&asked);
                 from += SCAN_STEP;
                 crate::task::yield_to_ready().await;
@@ -195,15 +238,22 @@ impl Watchdog {
         }
     }
 
-    /// Trips what has expired among one step of slots, and gives back those whose peer is to be asked for.
-    fn scan(&self, from: usize, now: u64) -> Vec<Rc<Slot>> {
+    /// Trips what has expired among one step of slots, rouses those whose alarm rang or whose caller is among
+    /// `called`, and gives back those whose peer is to be asked for.
+    fn scan(&self, from: usize, now: u64, called: &[usize]) -> Vec<Rc<Slot>> {
         let slots = self.0.slots.borrow();
         let mut asked = Vec::new();
         for slot in slots.iter().skip(from).take(SCAN_STEP) {
             if slot.deadline.get() <= now {
                 slot.deadline.set(NEVER);
                 slot.trip(Tripped::Expired);
-            } else if slot.watching.get() && slot.tripped.get().is_none() {
+                continue;
+            }
+            if slot.alarm.get() <= now || called.binary_search(&slot.caller.get()).is_ok() {
+                slot.alarm.set(NEVER);
+                slot.rouse();
+            }
+            if slot.watching.get() && slot.tripped.get().is_none() {
                 asked.push(slot.clone());
             }
         }
@@ -249,10 +299,24 @@ impl Watch {
 
     /// The clock's value `limit` from now, for [`Watch::arm_at`].
     pub fn at(&self, limit: Duration) -> u64 {
-        let tick = u64::try_from(self.dog.0.tick.as_millis()).unwrap_or(0);
-        let limit = u64::try_from(limit.as_millis()).unwrap_or(NEVER);
-        // The clock may lag by up to one tick; never fire early.
-        self.dog.now_ms().saturating_add(limit).saturating_add(tick)
+        self.dog.at(limit)
+    }
+
+    /// Whether the clock has come to a value of [`Watch::at`].
+    pub fn is_past(&self, at: u64) -> bool {
+        self.dog.now_ms() >= at
+    }
+
+    /// Polls the guarded work again once at a value of [`Watch::at`], and whenever [`Watchdog::call`] names
+    /// `caller` (0: never). Replaces the last alarm.
+    pub fn set_alarm(&self, at: u64, caller: usize) {
+        self.slot.alarm.set(at);
+        self.slot.caller.set(caller);
+    }
+
+    /// Removes the alarm.
+    pub fn clear_alarm(&self) {
+        self.set_alarm(NEVER, 0);
     }
 
     /// Sets the deadline to a value of [`Watch::at`].
@@ -270,11 +334,13 @@ impl Watch {
         self.slot.watching.set(on);
     }
 
-    /// Marks whether a drain may end this connection at once.
+    /// Marks whether a drain may end this connection after [`STOP_GRACE`]. To be called after the deadline was
+    /// set.
     pub fn set_idle(&self, idle: bool) {
         self.slot.idle.set(idle);
         if idle && self.dog.stopping() {
-            self.slot.trip(Tripped::Stopped);
+            let latest = self.dog.at(STOP_GRACE);
+            self.slot.deadline.set(self.slot.deadline.get().min(latest));
         }
     }
 
@@ -416,19 +482,55 @@ mod tests {
         theirs.set_idle(true);
         other.set_idle(true);
         dog.stop_idle_of(7);
-        assert_eq!(theirs.tripped(), Some(Tripped::Stopped));
-        assert_eq!(other.tripped(), None);
+        assert_eq!(theirs.slot.deadline.get(), dog.at(STOP_GRACE));
+        assert_eq!(other.slot.deadline.get(), NEVER);
     }
 
     #[test]
-    fn a_stop_trips_idle_connections_only() {
+    fn a_stop_leaves_idle_connections_a_grace_and_others_their_time() {
         let dog = Watchdog::new(Duration::from_millis(5));
-        let (idle, busy) = (dog.watch(0), dog.watch(1));
+        let (idle, busy, late) = (dog.watch(0), dog.watch(1), dog.watch(2));
         idle.set_idle(true);
+        late.set_idle(true);
+        late.arm(Duration::from_millis(1));
+        let before = late.slot.deadline.get();
         dog.stop_idle();
-        assert_eq!(idle.tripped(), Some(Tripped::Stopped));
-        assert_eq!(busy.tripped(), None);
+        assert_eq!(idle.slot.deadline.get(), dog.at(STOP_GRACE));
+        assert_eq!(late.slot.deadline.get(), before, "never put off");
+        assert_eq!(busy.slot.deadline.get(), NEVER);
         busy.set_idle(true);
-        assert_eq!(busy.tripped(), Some(Tripped::Stopped));
+        assert_eq!(busy.slot.deadline.get(), dog.at(STOP_GRACE));
+        assert_eq!(busy.tripped(), None, "a request may still come");
+    }
+
+    #[test]
+    fn an_alarm_polls_the_work_again_and_drops_nothing() {
+        let polls = on_runtime(async {
+            let dog = Watchdog::new(Duration::from_millis(5));
+            let runner = dog.clone();
+            crate::task::spawn(async move { runner.run().await });
+            let watch = dog.watch(0);
+            let mut polls = 0;
+            let work = poll_fn(|_| {
+                polls += 1;
+                match polls {
+                    1 => {
+                        watch.set_alarm(watch.at(Duration::from_millis(10)), 0);
+                        Poll::Pending
+                    }
+                    2 => {
+                        watch.set_alarm(NEVER, 9);
+                        dog.call(8);
+                        dog.call(9);
+                        Poll::Pending
+                    }
+                    _ => Poll::Ready(()),
+                }
+            });
+            let done = watch.guard(std::pin::pin!(work)).await;
+            assert_eq!(done, Ok(()));
+            polls
+        });
+        assert_eq!(polls, 3, "by its time, then by a call");
     }
 }

@@ -3,10 +3,13 @@
 use std::io;
 use std::net::SocketAddr;
 use std::os::fd::{AsRawFd, RawFd};
+use std::pin::pin;
 
+use monoio::io::Canceller;
 use monoio::net::{TcpListener, TcpStream};
 use socket2::{Domain, Protocol, Socket, Type};
 
+use super::deadline::Watch;
 use super::stream::Conn;
 use super::tls::ServerTls;
 
@@ -16,6 +19,8 @@ const BACKLOG: i32 = 4096;
 /// A bound, listening socket of this thread.
 pub struct Listening {
     socket: TcpListener,
+    /// The same socket, to ask it without the runtime.
+    bare: Socket,
     address: SocketAddr,
 }
 
@@ -43,10 +48,12 @@ pub fn listen(address: SocketAddr) -> io::Result<Listening> {
         // epoll needs it; io_uring would answer EAGAIN instead of waiting.
         socket.set_nonblocking(true)?;
     }
+    let bare = socket.try_clone()?;
     let socket: std::net::TcpListener = socket.into();
     let address = socket.local_addr()?;
     Ok(Listening {
         socket: TcpListener::from_std(socket)?,
+        bare,
         address,
     })
 }
@@ -57,13 +64,40 @@ impl Listening {
         self.address
     }
 
-    /// Waits for the next connection.
+    /// Waits for the next connection; `None` once `watch` has tripped. A connection that the kernel has handed
+    /// over by then is given back all the same, and the next call says `None`.
     ///
     /// # Errors
     /// Those of the kernel; running out of file descriptors is one, so callers pause before trying again.
-    pub async fn accept(&self) -> io::Result<Incoming> {
-        let (stream, peer) = self.socket.accept().await?;
-        Ok(Incoming { stream, peer })
+    pub async fn accept(&self, watch: &Watch) -> Option<io::Result<Incoming>> {
+        if watch.tripped().is_some() {
+            return None;
+        }
+        let canceller = Canceller::new();
+        let mut accept = pin!(self.socket.cancelable_accept(canceller.handle()));
+        let accepted = match watch.guard(pin!(accept.as_mut())).await {
+            Ok(accepted) => accepted,
+            Err(_) => {
+                canceller.cancel();
+                // The kernel may have won.
+                Ok(accept.await.ok()?)
+            }
+        };
+        Some(accepted.map(|(stream, peer)| Incoming { stream, peer }))
+    }
+
+    /// A connection that the kernel has ready; never waits. To be called before a listening socket is closed,
+    /// since the kernel resets what is still in its queue. No [`Listening::accept`] may be waiting.
+    pub fn accept_ready(&self) -> Option<Incoming> {
+        self.bare.set_nonblocking(true).ok()?;
+        let (stream, peer) = self.bare.accept().ok()?;
+        // Under epoll the runtime wants it so; under io_uring the kernel would answer EAGAIN instead of waiting.
+        stream.set_nonblocking(monoio::utils::is_legacy()).ok()?;
+        let stream = TcpStream::from_std(stream.into()).ok()?;
+        Some(Incoming {
+            stream,
+            peer: peer.as_socket()?,
+        })
     }
 }
 

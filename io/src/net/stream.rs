@@ -29,6 +29,17 @@ pub struct Reader(ReadHalf);
 /// Sending direction of a connection.
 pub struct Writer(WriteHalf);
 
+/// What became of the first bytes of a message.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Written {
+    /// All of it went to the kernel.
+    All,
+    /// The connection broke, and a part of it may have been sent.
+    Some,
+    /// The connection was broken before: not a byte was sent.
+    None,
+}
+
 enum ReadHalf {
     Plain(OwnedReadHalf<TcpStream>),
     Server(OwnedReadHalf<AcceptedStream>),
@@ -153,6 +164,25 @@ impl Writer {
             Ok(_) => (self.flush().await, buf),
             Err(error) => (Err(error), buf),
         }
+    }
+
+    /// As [`Writer::write_all`], but knows of a failure whether anything was sent. Under TLS it does not, since
+    /// what the session took may have left with other records.
+    pub async fn write_first(&mut self, buf: Vec<u8>) -> (Written, Vec<u8>) {
+        let WriteHalf::Plain(half) = &mut self.0 else {
+            let (result, buf) = self.write_all(buf).await;
+            return (result.map_or(Written::Some, |()| Written::All), buf);
+        };
+        let (result, buf) = half.write(buf).await;
+        let sent = match result {
+            Ok(sent) if sent == buf.len() => return (Written::All, buf),
+            Ok(sent) => sent,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => 0,
+            Err(_) => return (Written::None, buf),
+        };
+        let range = sent..buf.len();
+        let (result, buf) = self.write_range(buf, range).await;
+        (result.map_or(Written::Some, |()| Written::All), buf)
     }
 
     /// Writes `buf[range]` and gives the buffer back.

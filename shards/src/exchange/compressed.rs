@@ -9,7 +9,7 @@ use crate::limits::RELAY_BYTES;
 use crate::respond::Failure;
 use crate::serve::Phase;
 
-impl Download<'_> {
+impl Download<'_, '_> {
     /// Relays the body. Whenever no more of it is here, what was compressed so far goes out.
     pub(super) async fn relay_compressed(
         mut self,

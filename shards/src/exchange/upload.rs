@@ -1,16 +1,17 @@
-//! A request body on its way to an origin.
+//! A request body on its way to an origin, and what is held of it to be sent again.
 //!
 //! The body is decoded and framed anew: the origin reads exactly the bytes this end counted. Bounds: the
-//! listener's `max_request_body_size_bytes`, met before the bytes are sent on.
+//! listener's `max_request_body_size_bytes`, met before the bytes are sent on; what is held is at most what came
+//! with the head, or what the caller says.
 
-use std::cell::Cell;
-use std::rc::Rc;
+use std::cell::{Cell, RefCell};
 
-use ringway_io::buffer::Inbox;
+use ringway_io::buffer::{Buffers, Inbox};
 use ringway_io::net::http1::{BodyDecoder, BodyFraming, TrailerLimits, write};
 use ringway_io::net::stream::{Reader, Writer};
 
 use super::Pace;
+use super::tries::Tries;
 use crate::headers;
 use crate::limits::RELAY_BYTES;
 use crate::plan::Listener;
@@ -22,23 +23,102 @@ const BODY_READ_BYTES: usize = 16 * 1024;
 
 /// The body of one request.
 pub(crate) struct Upload {
+    pub(super) source: Source,
+    pub(super) flow: Flow,
+}
+
+/// Where it comes from.
+pub(crate) struct Source {
     decoder: BodyDecoder,
     framing: BodyFraming,
     /// Bytes that may still be sent on.
     left: u64,
     bytes_max: u64,
     truncate: bool,
-    /// The part that came with the head, framed for the origin; kept to be sent again.
-    first: Vec<u8>,
-    done: Rc<Cell<bool>>,
 }
 
-/// Tells from elsewhere whether the body has been sent.
-pub(crate) struct Moving(Rc<Cell<bool>>);
+/// How far it has come, readable while it moves.
+pub(crate) struct Flow {
+    done: Cell<bool>,
+    /// What was read so far, framed for an origin.
+    held: RefCell<Vec<u8>>,
+    /// That is all of it.
+    whole: Cell<bool>,
+    /// Most bytes of `held` when more comes than came with the head.
+    held_max: Cell<usize>,
+    /// Bytes of the client are waited for.
+    reading: Cell<bool>,
+    /// The client waits to be told to send.
+    expects: Cell<bool>,
+    /// What comes next is for another member.
+    halted: Cell<bool>,
+    pool: Buffers,
+}
 
-impl Moving {
-    pub(crate) fn is_done(&self) -> bool {
-        self.0.get()
+impl Flow {
+    /// The whole body was sent on, or put into the request's first write.
+    pub(super) fn is_done(&self) -> bool {
+        self.done.get()
+    }
+
+    /// All that was read so far is still held.
+    pub(super) fn is_whole(&self) -> bool {
+        self.whole.get()
+    }
+
+    /// Bytes held.
+    pub(super) fn held(&self) -> usize {
+        self.held.borrow().len()
+    }
+
+    /// The client's bytes are being read.
+    pub(super) fn is_reading(&self) -> bool {
+        self.reading.get()
+    }
+
+    /// It is the client's turn, and nobody else's.
+    pub(super) fn awaits_client(&self) -> bool {
+        self.reading.get() && !self.expects.get()
+    }
+
+    /// The client waits to be told to send its body.
+    pub(super) fn expects(&self) -> bool {
+        self.expects.get()
+    }
+
+    /// Nobody will be sent this body again.
+    pub(super) fn release(&self) {
+        self.whole.set(false);
+        self.pool.give(self.held.take());
+    }
+
+    /// Ends the run after the read that is under way; what it brings stays in the inbox.
+    pub(super) fn halt(&self) {
+        self.halted.set(true);
+        self.expects.set(false);
+    }
+
+    /// Adds to what is held, or gives up to hold it.
+    fn hold(&self, more: &[u8]) {
+        if !self.whole.get() {
+            return;
+        }
+        let mut held = self.held.borrow_mut();
+        if held.len() + more.len() <= self.held_max.get() {
+            if held.capacity() == 0 {
+                *held = self.pool.take();
+            }
+            held.extend_from_slice(more);
+        } else {
+            drop(held);
+            self.release();
+        }
+    }
+}
+
+impl Drop for Flow {
+    fn drop(&mut self) {
+        self.pool.give(self.held.take());
     }
 }
 
@@ -55,82 +135,108 @@ impl Upload {
             other => other,
         };
         let decoder = BodyDecoder::new(client.head.framing(), TrailerLimits::default());
-        let done = Rc::new(Cell::new(decoder.is_done()));
-        let first = Vec::new();
-        let mut upload = Upload {
+        let pool = client.inbox.pool().clone();
+        let mut first = Vec::new();
+        if !decoder.is_done() && !client.inbox.is_empty() {
+            first = pool.take();
+        }
+        let flow = Flow {
+            done: Cell::new(decoder.is_done()),
+            held: RefCell::default(),
+            whole: Cell::new(true),
+            held_max: Cell::new(0),
+            reading: Cell::new(false),
+            expects: Cell::new(false),
+            halted: Cell::new(false),
+            pool,
+        };
+        let mut source = Source {
             decoder,
             framing,
             left: bytes_max,
             bytes_max,
             truncate,
-            first,
-            done,
         };
-        let mut first = Vec::new();
-        upload.decode_here(&mut client.inbox, &mut first)?;
-        upload.first = first;
-        client.state.body_read.set(upload.is_done());
-        Ok(upload)
+        source.decode_here(&flow, &mut client.inbox, &mut first)?;
+        let expects = client.head.expect_continue() && !flow.is_done() && first.is_empty();
+        flow.expects.set(expects);
+        flow.held.replace(first);
+        client.state.body_read.set(flow.is_done());
+        Ok(Upload { source, flow })
     }
 
     /// Framing towards the origin.
     pub(crate) fn framing(&self) -> BodyFraming {
-        self.framing
+        self.source.framing
     }
 
     /// The whole body was sent on, or put into the request's first write.
     pub(crate) fn is_done(&self) -> bool {
-        self.done.get()
+        self.flow.is_done()
     }
 
-    /// A view of [`Upload::is_done`] that does not borrow.
-    pub(crate) fn moving(&self) -> Moving {
-        Moving(self.done.clone())
+    /// Holds what comes up to so many bytes in all.
+    pub(super) fn hold_up_to(&mut self, bytes_max: usize) {
+        self.flow.held_max.set(bytes_max);
     }
 
-    /// The part of the body that came with the head, as the origin gets it.
-    pub(crate) fn came_with_head(&self) -> &[u8] {
-        &self.first
+    /// Appends what was read of the body so far, as the origin gets it.
+    pub(super) fn replay(&self, request: &mut Vec<u8>) {
+        self.flow.halted.set(false);
+        request.extend_from_slice(&self.flow.held.borrow());
     }
+}
 
+impl Source {
     /// Moves the rest of the body.
-    pub(crate) async fn run(
+    pub(super) async fn run(
         &mut self,
-        inbox: &mut Inbox,
-        reader: &mut Reader,
-        writer: &mut Writer,
-        state: &State,
-        pace: &Pace<'_>,
+        flow: &Flow,
+        (inbox, reader, writer): (&mut Inbox, &mut Reader, &mut Writer),
+        (state, pace, tries): (&State, &Pace<'_>, &Tries<'_>),
     ) -> Result<(), Failure> {
         let mut out = Vec::new();
-        while !self.is_done() {
-            self.decode_here(inbox, &mut out)?;
+        while !flow.is_done() {
+            self.decode_here(flow, inbox, &mut out)?;
             if out.is_empty() {
                 pace.step();
                 state.blame.set(Fault::Client);
-                match inbox.fill(reader, BODY_READ_BYTES).await {
+                flow.reading.set(true);
+                let count = inbox.fill(reader, BODY_READ_BYTES).await;
+                flow.reading.set(false);
+                flow.expects.set(false);
+                match count {
+                    Ok(1..) if flow.halted.get() => break,
                     Ok(1..) => continue,
                     Ok(0) | Err(_) => return Err(Failure::ClientGone),
                 }
             }
+            flow.hold(&out);
             pace.step();
             state.blame.set(Fault::Upstream);
+            tries.progress();
             let (sent, buffer) = writer.write_all(out).await;
             if sent.is_err() {
                 // The origin stopped reading. Its answer, if it sent one, says why.
                 return Ok(());
             }
+            tries.progress();
             out = buffer;
             out.clear();
         }
-        state.body_read.set(true);
+        state.body_read.set(flow.is_done());
         state.blame.set(Fault::Upstream);
         pace.whole();
         Ok(())
     }
 
-    fn decode_here(&mut self, inbox: &mut Inbox, out: &mut Vec<u8>) -> Result<(), Failure> {
-        while !self.is_done() && !inbox.is_empty() && out.len() < RELAY_BYTES {
+    fn decode_here(
+        &mut self,
+        flow: &Flow,
+        inbox: &mut Inbox,
+        out: &mut Vec<u8>,
+    ) -> Result<(), Failure> {
+        while !flow.is_done() && !inbox.is_empty() && out.len() < RELAY_BYTES {
             let decoded = self.decoder.decode(inbox.bytes()).map_err(Failure::Body)?;
             let data = self.within_bound(decoded.data)?;
             if !data.is_empty() {
@@ -155,7 +261,7 @@ impl Upload {
                 if self.framing == BodyFraming::Chunked {
                     headers::last_chunk(out, self.decoder.trailers(), |_| false);
                 }
-                self.done.set(true);
+                flow.done.set(true);
             }
         }
         Ok(())

@@ -8,11 +8,15 @@ use std::time::Duration;
 use ringway_io::net::http1::Method;
 
 use super::{
-    DURATION_BUCKETS_S, FanoutRow, FrontendRow, ListenerMetrics, MemberRow, ShardMetrics,
+    AlbRow, DURATION_BUCKETS_S, FanoutRow, FrontendRow, ListenerMetrics, MemberRow, ShardMetrics,
     UpstreamRow,
 };
 use crate::plan::Backend;
+use crate::retry::Budget;
 use crate::streak::Streak;
+
+/// The provider label of ALBs.
+const ALB: &str = "alb";
 
 /// Adds to a plain counter.
 pub(crate) trait Count {
@@ -88,8 +92,13 @@ pub(crate) struct BackendCells {
     pub(crate) dialled: Cell<u64>,
     pub(crate) dial_failures: Cell<u64>,
     pub(crate) reused: Cell<u64>,
+    /// Requests sent again on a fresh connection to this origin.
+    pub(crate) resends: Cell<u64>,
+    /// Requests that went to another member because of this one.
     pub(crate) retries: Cell<u64>,
     pub(crate) failovers: Cell<u64>,
+    /// What this ALB's requests may be sent again.
+    pub(crate) retry_budget: Budget,
     /// The last exchange failed, and when that was said, on the watchdog's clock.
     pub(crate) failing: Cell<bool>,
     pub(crate) said_ms: Cell<u64>,
@@ -215,8 +224,10 @@ impl BackendCells {
             dialled: Cell::default(),
             dial_failures: Cell::default(),
             reused: Cell::default(),
+            resends: Cell::default(),
             retries: Cell::default(),
             failovers: Cell::default(),
+            retry_budget: Budget::default(),
             failing: Cell::default(),
             said_ms: Cell::default(),
             streak: Streak::default(),
@@ -365,11 +376,19 @@ impl BackendCells {
             dialled: self.dialled.get(),
             dial_failures: self.dial_failures.get(),
             reused: self.reused.get(),
+            resends: self.resends.get(),
             retries: self.retries.get(),
             failovers: self.failovers.get(),
             idle: self.idle.get(),
             open: self.open.get(),
         });
+        if self.provider == ALB {
+            copy.albs.push(AlbRow {
+                alb: self.name.clone(),
+                retries: self.retry_budget.granted(),
+                retries_refused: self.retry_budget.refused(),
+            });
+        }
     }
 }
 

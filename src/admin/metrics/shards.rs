@@ -1,7 +1,7 @@
 //! Metrics of the data plane, added up over the shards.
 
 use ringway_shards::metrics::{
-    DURATION_BUCKETS_S, FanoutRow, FrontendRow, ListenerMetrics, MemberRow, UpstreamRow,
+    AlbRow, DURATION_BUCKETS_S, FanoutRow, FrontendRow, ListenerMetrics, MemberRow, UpstreamRow,
 };
 use ringway_shards::plan::BackendKind;
 
@@ -30,6 +30,7 @@ pub(super) fn collect(scene: &Scene<'_>, families: &mut Families) {
             .iter()
             .for_each(|row| upstream(row, families));
         shard.fanout.iter().for_each(|row| fanout(row, families));
+        shard.albs.iter().for_each(|row| alb(row, families));
         // Shards count for every backend; connections are only made to origins.
         let members = shard.members.iter().filter(|row| is_origin(&row.backend));
         members.for_each(|row| member(row, families));
@@ -190,6 +191,22 @@ fn fanout(row: &FanoutRow, families: &mut Families) {
     }
 }
 
+fn alb(row: &AlbRow, families: &mut Families) {
+    let labels = [("backend_name", &*row.alb)];
+    families.counter(
+        "trickster_proxy_upstream_retries_total",
+        "Requests of an ALB that were sent to another member although one may have had them",
+        &labels,
+        row.retries as f64,
+    );
+    families.counter(
+        "ringway_alb_retry_budget_exhausted_total",
+        "Requests of an ALB that were not, because its retry budget was used up",
+        &labels,
+        row.retries_refused as f64,
+    );
+}
+
 fn member(row: &MemberRow, families: &mut Families) {
     let labels = [("backend_name", &*row.backend)];
     for (name, help, count) in [
@@ -214,13 +231,18 @@ fn member(row: &MemberRow, families: &mut Families) {
             row.reused,
         ),
         (
+            "ringway_member_resends_total",
+            "Requests sent again to an origin because a reused connection had died",
+            row.resends,
+        ),
+        (
             "ringway_member_retries_total",
-            "Requests sent again because a reused connection had died",
+            "Requests that went to another member because of this one",
             row.retries,
         ),
         (
             "ringway_member_failovers_total",
-            "Requests that came here because another member could not be reached",
+            "Requests that came here because of another member",
             row.failovers,
         ),
     ] {

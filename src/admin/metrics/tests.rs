@@ -3,7 +3,9 @@
 use super::*;
 use crate::control::fixture::Builder;
 use crate::control::state::Event;
-use ringway_shards::metrics::{FanoutRow, FrontendRow, ListenerMetrics, MemberRow, UpstreamRow};
+use ringway_shards::metrics::{
+    AlbRow, FanoutRow, FrontendRow, ListenerMetrics, MemberRow, UpstreamRow,
+};
 use std::time::{Duration, UNIX_EPOCH};
 
 fn shard(requests: u64) -> Box<ShardMetrics> {
@@ -61,10 +63,16 @@ fn shard(requests: u64) -> Box<ShardMetrics> {
             dialled: 1,
             dial_failures: 0,
             reused: 4,
-            retries: 0,
+            resends: 0,
+            retries: 2,
             failovers: 3,
             idle: 1,
             open: 2,
+        }],
+        albs: vec![AlbRow {
+            alb: "lb".into(),
+            retries: 4,
+            retries_refused: 1,
         }],
         counters: vec![("shard_panics_total", 1)],
     })
@@ -132,6 +140,9 @@ fn rows_are_added_up_over_the_shards() {
         "ringway_member_selected_total{backend_name=\"a\"} 12".into(),
         "ringway_member_open_connections{backend_name=\"a\"} 4".into(),
         "ringway_member_failovers_total{backend_name=\"a\"} 6".into(),
+        "ringway_member_retries_total{backend_name=\"a\"} 4".into(),
+        "trickster_proxy_upstream_retries_total{backend_name=\"lb\"} 8".into(),
+        "ringway_alb_retry_budget_exhausted_total{backend_name=\"lb\"} 2".into(),
         "ringway_shard_panics_total 2".into(),
         "ringway_shard_accepted_connections_total{shard=\"1\",listener=\"default\"} 3".into(),
     ] {

@@ -50,10 +50,7 @@ const DOUBTFUL: &[(&str, &[&str])] = &[
     ),
     (
         "@TWO@  c: {provider: alb, max_query_range: 1d, alb: {timeout: 5s, pool: [a]}}\n",
-        &[
-            "a.yaml:4:22: backends.c.max_query_range: no effect: only a time series merge keeps it",
-            "a.yaml:4:49: backends.c.alb.timeout: no effect: the chosen member's timeout counts",
-        ],
+        &["a.yaml:4:22: backends.c.max_query_range: no effect: only a time series merge keeps it"],
     ),
     (
         "@TWO@  c: {provider: alb, alb: {mechanism: tsm, pool: [{name: b, weight: 2}]}}\n",

@@ -18,6 +18,8 @@ mod health;
 mod nginx_pool;
 mod oracle;
 mod regression;
+mod reloads;
+mod retries;
 mod round_robin;
 mod status_page;
 mod support;
