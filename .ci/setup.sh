@@ -22,14 +22,20 @@ fail() {
 
 # program:package:service ("-" where a package has none)
 case $purpose in
-    test) needs=(cc:gcc:- git:git:- python3:python3:- nginx:nginx:nginx prometheus:prometheus:prometheus promtool:prometheus:prometheus chromium:chromium:-) ;;
-    bench) needs=(cc:gcc:- nginx:nginx:nginx haproxy:haproxy:haproxy) ;;
-    build | demo) needs=(cc:gcc:-) ;;
+    test) needs=(git:git:- python3:python3:- nginx:nginx:nginx prometheus:prometheus:prometheus promtool:prometheus:prometheus chromium:chromium:-) ;;
+    bench) needs=(nginx:nginx:nginx haproxy:haproxy:haproxy) ;;
+    build | demo) needs=() ;;
     *) fail "unknown purpose $purpose" ;;
 esac
 
+# A compiler without the C library's objects is there and links nothing.
+links() {
+    command -v cc >/dev/null && printf 'int main(void) { return 0; }\n' | cc -x c -o /dev/null - 2>/dev/null
+}
+
 packages=()
 services=()
+links || packages+=(gcc libc6-dev)
 for need in "${needs[@]}"; do
     IFS=: read -r program package service <<<"$need"
     if ! command -v "$program" >/dev/null && [[ " ${packages[*]-} " != *" $package "* ]]; then
@@ -80,6 +86,7 @@ install_packages() {
 
 if [[ ${#packages[@]} -gt 0 ]]; then
     install_packages
+    links || fail "cc still cannot link a program after the installation"
     for need in "${needs[@]}"; do
         command -v "${need%%:*}" >/dev/null || fail "${need%%:*} is still missing after the installation"
     done

@@ -84,8 +84,8 @@ pub fn run(
         version = env!("CARGO_PKG_VERSION"),
         config = source,
         shards = settings.shards.cpus.len(),
-        cpus = ?settings.shards.cpus,
-        control_cpu = ?settings.control_cpu,
+        cpus = shown_cpus(&settings.shards.cpus),
+        control_cpu = shown_cpus(&[settings.control_cpu]),
         pid = std::process::id(),
         "starting"
     );
@@ -214,4 +214,13 @@ impl Limits {
             );
         }
     }
+}
+
+/// Processors as an operator writes them; `any` for what is not pinned.
+fn shown_cpus(cpus: &[Option<usize>]) -> String {
+    let shown = cpus.iter().map(|cpu| match cpu {
+        Some(cpu) => cpu.to_string(),
+        None => "any".to_owned(),
+    });
+    shown.collect::<Vec<_>>().join(",")
 }

@@ -246,9 +246,15 @@ fn unreadable_certificates_are_reported_at_their_keys() {
     );
 }
 
+/// The root of the clone that is tested, which may share its target folder with others.
+fn root() -> PathBuf {
+    std::env::var_os("CARGO_MANIFEST_DIR")
+        .map_or_else(|| env!("CARGO_MANIFEST_DIR").into(), PathBuf::from)
+}
+
 #[test]
 fn certificates_make_a_second_listener_and_their_own_peers() {
-    let root = PathBuf::from(env!("CARGO_MANIFEST_DIR"));
+    let root = root();
     let sample = root.join("tests/scenarios/tls.yaml");
     let Compiled { plan, control } = built(&options(&sample));
     let tls: Vec<bool> = plan.listeners.iter().map(|l| l.tls.is_some()).collect();
@@ -272,7 +278,7 @@ fn certificates_make_a_second_listener_and_their_own_peers() {
 
 #[test]
 fn a_key_of_another_certificate_is_refused_at_its_backend() {
-    let root = PathBuf::from(env!("CARGO_MANIFEST_DIR"));
+    let root = root();
     let text = fs::read_to_string(root.join("tests/scenarios/tls.yaml")).unwrap();
     let folder = Folder::new("mismatch");
     let main = folder.write(
@@ -291,7 +297,7 @@ fn a_key_of_another_certificate_is_refused_at_its_backend() {
 
 #[test]
 fn every_sample_is_valid() {
-    let root = PathBuf::from(env!("CARGO_MANIFEST_DIR"));
+    let root = root();
     let mut samples = vec![root.join("packaging/ringway.example.yaml")];
     for entry in fs::read_dir(root.join("tests/scenarios")).unwrap() {
         samples.push(entry.unwrap().path());

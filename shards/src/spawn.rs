@@ -97,7 +97,13 @@ fn run(end: ShardEnd, shards: u32, cpu: Option<usize>, driver: DriverChoice) {
             runtime.block_on(crate::shard::run(end, shards));
         }
         Err(error) => {
-            let _ = events.send((id, Event::Failed(error.to_string())));
+            let why = match wanted {
+                Wanted::IoUring => format!(
+                    "the kernel refuses io_uring ({error}): allow it, or set shards.driver to auto or epoll"
+                ),
+                Wanted::Auto | Wanted::Epoll => format!("no driver can be set up: {error}"),
+            };
+            let _ = events.send((id, Event::Failed(why)));
         }
     }
     bomb.armed = false;
