@@ -14,7 +14,7 @@ fn main() -> ExitCode {
 fn run(options: origin::Options) -> Result<ExitCode> {
     harness::place(options.cpu, options.nice)?;
     harness::raise_file_limit()?;
-    let origin = Origin::bind(options.listen, options.number)?;
+    let origin = Origin::bind(options.listen, options.number)?.delayed(options.delay);
     let mut stdout = std::io::stdout();
     writeln!(stdout, "listening on {}", origin.address()?)?;
     stdout.flush()?;

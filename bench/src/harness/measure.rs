@@ -69,6 +69,16 @@ pub(super) struct Offered {
 impl Offered {
     /// Starts to offer load. `pid` is the proxy's.
     pub(super) fn start(address: SocketAddr, load: &Load, pid: Option<u32>) -> Result<Self> {
+        Self::start_with(address, load, pid, &[])
+    }
+
+    /// As [`Offered::start`], with further arguments that win over those made of `load`.
+    pub(super) fn start_with(
+        address: SocketAddr,
+        load: &Load,
+        pid: Option<u32>,
+        more: &[String],
+    ) -> Result<Self> {
         let program = beside_this("ringway-load").context("ringway-load is not beside this")?;
         let mut command = launch::command(load.place, &program)?;
         command
@@ -84,6 +94,7 @@ impl Offered {
         if let Some(rate) = load.rate {
             command.args(["--rate", &rate.to_string()]);
         }
+        command.args(more);
         let before = pid.map(Usage::of_tree).transpose()?;
         let began = Instant::now();
         let child = command

@@ -17,7 +17,7 @@ Usage: ringway-bench [options]
 
       --binary PATH       the ringway to measure (default: the one beside this program)
       --proxies A,B       only these of ringway,haproxy,nginx,envoy (default: all found)
-      --scenarios A,B     only these of compare,idle,tail (default: all)
+      --scenarios A,B     only these of compare,idle,tail,churn (default: all but churn)
   -c, --connections N     keep-alive connections of the load (default 64)
       --path P            what is asked of the origin (default / : 200 bytes; /bytes/N)
       --rounds N          turns that each proxy gets (default 3)
@@ -27,13 +27,15 @@ Usage: ringway-bench [options]
       --idle N            idle keep-alive connections (default 1000)
       --tail-rate R       tail scenario: small requests per second (default 500)
       --tail-window D     tail scenario: measured time of each of its two parts (default 8s)
+      --churn-rate R      churn scenario: requests per second, GET and POST together (default 2000)
+      --churn-window D    churn scenario: how long (default 60s)
       --nice N            niceness of all that is measured (default 0). On a shared machine -15
                           keeps others out of the way; below 0 needs root
       --budget D          no turn begins after this much time (default 150s)
       --json PATH         where the figures go (default bench/results/latest.json)
   -h, --help              prints this
 
-A proxy that is not found is skipped with a line that says so. See bench/README.md for what each
+The churn scenario ends with code 1 when an idempotent request failed. A proxy that is not found is skipped with a line that says so. See bench/README.md for what each
 scenario models and how the figures come about.
 
 Examples:
@@ -41,6 +43,7 @@ Examples:
   ringway-bench --binary ./target/release/ringway --scenarios compare --rounds 5
   ringway-bench --proxies haproxy,nginx --path /bytes/16384
   ringway-bench --scenarios idle --idle 5000
+  ringway-bench --scenarios churn --churn-window 5m
 ";
 
 /// What to measure, for how long.
@@ -56,6 +59,8 @@ pub struct Options {
     pub(super) idle: bool,
     /// Whether to run the tail scenario.
     pub(super) tail: bool,
+    /// Whether to run the churn scenario.
+    pub(super) churn: bool,
     /// Connections of the load.
     pub connections: usize,
     /// What is asked of the origin.
@@ -72,6 +77,10 @@ pub struct Options {
     pub tail_rate: f64,
     /// Measured time of each part of the tail scenario.
     pub tail_window: Duration,
+    /// Requests per second of the churn scenario.
+    pub churn_rate: f64,
+    /// Time of the churn scenario.
+    pub churn_window: Duration,
     /// Niceness of all that is measured.
     pub nice: i32,
     /// No turn begins after this much time.
@@ -88,6 +97,7 @@ impl Default for Options {
             compare: true,
             idle: true,
             tail: true,
+            churn: false,
             connections: 64,
             path: "/".to_owned(),
             rounds: 3,
@@ -96,6 +106,8 @@ impl Default for Options {
             idle_connections: 1000,
             tail_rate: 500.0,
             tail_window: Duration::from_secs(8),
+            churn_rate: 2000.0,
+            churn_window: Duration::from_secs(60),
             nice: 0,
             budget: Duration::from_secs(150),
             json: PathBuf::from("bench/results/latest.json"),
@@ -143,6 +155,8 @@ fn apply(options: &mut Options, name: &str, parser: &mut lexopt::Parser) -> Resu
         "idle" => options.idle_connections = at_least_one(&value()?)?,
         "tail-rate" => options.tail_rate = args::count(&value()?)?,
         "tail-window" => options.tail_window = some_time(&value()?)?,
+        "churn-rate" => options.churn_rate = args::count(&value()?)?,
+        "churn-window" => options.churn_window = some_time(&value()?)?,
         "nice" => options.nice = value()?.parse().context("must be a whole number")?,
         "budget" => options.budget = some_time(&value()?)?,
         "json" => options.json = PathBuf::from(value()?),
@@ -152,13 +166,15 @@ fn apply(options: &mut Options, name: &str, parser: &mut lexopt::Parser) -> Resu
 }
 
 fn set_scenarios(options: &mut Options, text: &str) -> Result<()> {
-    (options.compare, options.idle, options.tail) = (false, false, false);
+    (options.compare, options.idle) = (false, false);
+    (options.tail, options.churn) = (false, false);
     for name in text.split(',') {
         match name {
             "compare" => options.compare = true,
             "idle" => options.idle = true,
             "tail" => options.tail = true,
-            _ => bail!("{name:?} is no scenario: use compare, idle, tail"),
+            "churn" => options.churn = true,
+            _ => bail!("{name:?} is no scenario: use compare, idle, tail, churn"),
         }
     }
     Ok(())
@@ -189,15 +205,16 @@ mod tests {
 
     #[test]
     fn every_option_lands_in_its_field() {
-        let line = "--binary x/ringway --proxies nginx,ringway --scenarios idle,tail -c 8 \
+        let line = "--binary x/ringway --proxies nginx,ringway --scenarios idle,tail,churn -c 8 \
                     --path /bytes/9 --rounds 5 --window 1s --rate 2k --idle 10 --tail-rate 100 \
-                    --tail-window 3s --nice -5 --budget 1m --json out.json";
+                    --tail-window 3s --churn-rate 50 --churn-window 9s --nice -5 --budget 1m --json out.json";
         let expected = Options {
             binary: Some(PathBuf::from("x/ringway")),
             proxies: vec![Kind::Nginx, Kind::Ringway],
             compare: false,
             idle: true,
             tail: true,
+            churn: true,
             connections: 8,
             path: "/bytes/9".to_owned(),
             rounds: 5,
@@ -206,6 +223,8 @@ mod tests {
             idle_connections: 10,
             tail_rate: 100.0,
             tail_window: Duration::from_secs(3),
+            churn_rate: 50.0,
+            churn_window: Duration::from_secs(9),
             nice: -5,
             budget: Duration::from_secs(60),
             json: PathBuf::from("out.json"),

@@ -135,7 +135,8 @@ impl Drop for Process {
     }
 }
 
-fn signal(pid: u32, signal: Signal) {
+/// Sends a signal to a process that may have ended.
+pub(super) fn signal(pid: u32, signal: Signal) {
     let pid = i32::try_from(pid).ok().and_then(Pid::from_raw);
     if let Some(pid) = pid {
         // It may have ended in the meantime, which is what was wanted.

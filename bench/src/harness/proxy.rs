@@ -51,6 +51,8 @@ pub(super) struct Proxy {
     pub(super) process: Process,
     /// Where it listens.
     pub(super) address: SocketAddr,
+    /// Where its metrics are, if it is ringway.
+    pub(super) metrics: SocketAddr,
 }
 
 impl Kind {
@@ -194,7 +196,11 @@ impl Program {
         process.wait_until(START_PATIENCE, |_| {
             get_once(address, "/").ok().filter(|status| *status == 200)
         })?;
-        Ok(Proxy { process, address })
+        Ok(Proxy {
+            process,
+            address,
+            metrics: SocketAddr::from(([127, 0, 0, 1], metrics)),
+        })
     }
 }
 

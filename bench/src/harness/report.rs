@@ -193,6 +193,7 @@ mod tests {
                 beside: sample(499.0, 30.0),
                 merging: sample(3.0, 9_000.0),
             }),
+            churn: None,
             notes: vec!["haproxy: not found".to_owned()],
         }
     }

@@ -5,6 +5,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use serde::Serialize;
 
+use super::churn::Churn;
 use super::compare::Entry;
 use super::idle::Idle;
 use super::measure::Sample;
@@ -29,6 +30,8 @@ pub(super) struct Results {
     pub(super) rows: Vec<Row>,
     /// The tail scenario.
     pub(super) tail: Option<Tail>,
+    /// The churn scenario.
+    pub(super) churn: Option<Churn>,
     /// What was skipped or went wrong.
     pub(super) notes: Vec<String>,
 }

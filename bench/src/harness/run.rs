@@ -14,7 +14,7 @@ use super::process::Process;
 use super::proxy::{Kind, Program, Setup, beside_this};
 use super::results::{Machine, Results, Row, set_ratios, unix_now};
 use super::tail::Tail;
-use super::{Options, compare, idle, report, tail};
+use super::{Options, churn, compare, idle, report, tail};
 
 /// How long the origin may take to prepare its answers.
 const ORIGIN_PATIENCE: Duration = Duration::from_secs(10);
@@ -74,6 +74,7 @@ pub fn run(options: &Options) -> Result<ExitCode> {
         open_rate: None,
         rows: Vec::new(),
         tail: None,
+        churn: None,
         notes: Vec::new(),
     };
     if !layout.proxy_is_alone() {
@@ -109,8 +110,9 @@ pub fn run(options: &Options) -> Result<ExitCode> {
         .rows
         .iter()
         .any(|row| row.closed.is_some() || row.idle.is_some());
-    let any = measured || results.tail.is_some();
-    Ok(if any {
+    let any = measured || results.tail.is_some() || results.churn.is_some();
+    let lost = results.churn.as_ref().is_some_and(|churn| churn.lost() > 0);
+    Ok(if any && !lost {
         ExitCode::SUCCESS
     } else {
         ExitCode::FAILURE
@@ -158,6 +160,9 @@ fn run_scenarios(
     }
     if options.tail {
         results.tail = run_tail(options, programs, setup, budget, &mut results.notes);
+    }
+    if options.churn {
+        results.churn = run_churn(options, programs, setup, &mut results.notes);
     }
 }
 
@@ -239,6 +244,27 @@ fn run_tail(
         }
         Err(error) => {
             notes.push(format!("ringway: tail scenario: {error:#}"));
+            None
+        }
+    }
+}
+
+fn run_churn(
+    options: &Options,
+    programs: &[Program],
+    setup: &Setup<'_>,
+    notes: &mut Vec<String>,
+) -> Option<churn::Churn> {
+    let ringway = programs
+        .iter()
+        .find(|program| program.kind == Kind::Ringway)?;
+    match churn::churn(options, ringway, setup) {
+        Ok(found) => {
+            found.lines().iter().for_each(|line| report::progress(line));
+            Some(found)
+        }
+        Err(error) => {
+            notes.push(format!("ringway: churn scenario: {error:#}"));
             None
         }
     }

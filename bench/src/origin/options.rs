@@ -1,11 +1,12 @@
 //! The command line of `ringway-origin`.
 
 use std::net::SocketAddr;
+use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 use lexopt::prelude::*;
 
-use crate::args::Request;
+use crate::args::{self, Request};
 
 /// Printed by `ringway-origin --help`.
 pub const HELP: &str = "\
@@ -17,6 +18,7 @@ Usage: ringway-origin [options]
                           the address taken is printed as 'listening on ADDRESS'
       --number N          which of several origins this is: it shows in the labels and values of
                           the Prometheus answer (default 0)
+      --delay D           answers after this time (default 0s)
       --cpu N             runs on this CPU only
       --nice N            runs at this niceness
   -h, --help              prints this
@@ -36,6 +38,8 @@ pub struct Options {
     pub listen: SocketAddr,
     /// Which origin this is.
     pub number: usize,
+    /// How long it takes to answer.
+    pub delay: Duration,
     /// CPU to run on.
     pub cpu: Option<usize>,
     /// Niceness to run at.
@@ -48,6 +52,7 @@ pub fn parse(arguments: impl IntoIterator<Item = String>) -> Result<Request<Opti
     let mut options = Options {
         listen,
         number: 0,
+        delay: Duration::ZERO,
         cpu: None,
         nice: None,
     };
@@ -60,6 +65,7 @@ pub fn parse(arguments: impl IntoIterator<Item = String>) -> Result<Request<Opti
                 options.listen = text.parse().with_context(hint)?;
             }
             Long("number") => options.number = parser.value()?.parse()?,
+            Long("delay") => options.delay = args::duration(&parser.value()?.string()?)?,
             Long("cpu") => options.cpu = Some(parser.value()?.parse()?),
             Long("nice") => options.nice = Some(parser.value()?.parse()?),
             Short('h') | Long("help") => return Ok(Request::Help),
@@ -79,10 +85,11 @@ mod tests {
         let expected = Options {
             listen: SocketAddr::from(([127, 0, 0, 1], 9000)),
             number: 2,
+            delay: Duration::from_millis(20),
             cpu: Some(1),
             nice: Some(10),
         };
-        let line = "--listen 127.0.0.1:9000 --number 2 --cpu 1 --nice 10";
+        let line = "--listen 127.0.0.1:9000 --number 2 --delay 20ms --cpu 1 --nice 10";
         assert_eq!(parsed(line).unwrap(), Request::Run(expected));
         assert_eq!(parsed("-h").unwrap(), Request::Help);
         for line in ["--listen 9000", "--cpu x", "--what", "stray"] {

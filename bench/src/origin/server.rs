@@ -1,14 +1,16 @@
 //! The event loop of the origin.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 use std::io::{ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::os::fd::OwnedFd;
 use std::rc::Rc;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
 use rustix::event::epoll::{self, CreateFlags, Event, EventData, EventFlags};
 
+use crate::clock::{nanos, timespec};
 use crate::fixtures::{RangeAnswer, SMALL_BODY};
 use crate::http::{Request, RequestReader};
 
@@ -34,13 +36,29 @@ pub struct Origin {
     vacant: Vec<usize>,
     answers: Answers,
     requests: Vec<Request>,
+    delay: Duration,
+    /// Answers whose time has not come, the next one first.
+    held: VecDeque<Held>,
+    /// Connections accepted so far.
+    accepted: u64,
+}
+
+/// An answer that waits for its time.
+struct Held {
+    due: Instant,
+    at: usize,
+    connection: u64,
+    answer: Bytes,
 }
 
 struct Connection {
+    id: u64,
+    /// Answers of its requests that are held.
+    held: usize,
     stream: TcpStream,
     reader: RequestReader,
     /// What is still to be written, oldest first, and how much of the first is.
-    outgoing: std::collections::VecDeque<Bytes>,
+    outgoing: VecDeque<Bytes>,
     written: usize,
     closes: bool,
     watches_write: bool,
@@ -69,7 +87,16 @@ impl Origin {
             vacant: Vec::new(),
             answers: Answers::new(number),
             requests: Vec::new(),
+            delay: Duration::ZERO,
+            held: VecDeque::new(),
+            accepted: 0,
         })
+    }
+
+    /// Answers after `delay`.
+    #[must_use]
+    pub fn delayed(self, delay: Duration) -> Self {
+        Self { delay, ..self }
     }
 
     /// Where it listens.
@@ -85,10 +112,13 @@ impl Origin {
         let mut scratch = vec![0; SCRATCH_BYTES];
         loop {
             events.clear();
+            let first = self.held.front();
+            let wait = first.map(|held| held.due.saturating_duration_since(Instant::now()));
+            let wait = wait.map(|wait| timespec(nanos(wait)));
             match epoll::wait(
                 &self.epoll,
                 rustix::buffer::spare_capacity(&mut events),
-                None,
+                wait.as_ref(),
             ) {
                 Ok(_) | Err(rustix::io::Errno::INTR) => {}
                 Err(error) => return Err(error).context("cannot wait for events"),
@@ -100,12 +130,36 @@ impl Origin {
                     continue;
                 }
                 let at = usize::try_from(token.u64()).expect("tokens of sockets are indexes");
-                if !self.ready(at, &mut scratch)? {
-                    self.connections[at] = None;
-                    self.vacant.push(at);
-                }
+                let lives = self.ready(at, &mut scratch)?;
+                self.keep(at, lives);
+            }
+            self.let_go()?;
+        }
+    }
+
+    /// Drops a connection that does not live on.
+    fn keep(&mut self, at: usize, lives: bool) {
+        if !lives {
+            self.connections[at] = None;
+            self.vacant.push(at);
+        }
+    }
+
+    /// Sends the answers whose time has come.
+    fn let_go(&mut self) -> Result<()> {
+        let now = Instant::now();
+        while let Some(held) = self.held.pop_front_if(|held| held.due <= now) {
+            let Some(connection) = &mut self.connections[held.at] else {
+                continue;
+            };
+            if connection.id == held.connection {
+                connection.held -= 1;
+                connection.outgoing.push_back(held.answer);
+                let lives = self.send(held.at)?;
+                self.keep(held.at, lives);
             }
         }
+        Ok(())
     }
 
     fn accept(&mut self) -> Result<()> {
@@ -129,7 +183,8 @@ impl Origin {
                 EventFlags::IN,
             )
             .context("cannot watch a socket")?;
-            let connection = Some(Connection::new(stream));
+            self.accepted += 1;
+            let connection = Some(Connection::new(stream, self.accepted));
             match self.connections.get_mut(at) {
                 Some(slot) => *slot = connection,
                 None => self.connections.push(connection),
@@ -148,9 +203,28 @@ impl Origin {
             }
             for request in self.requests.drain(..) {
                 connection.closes |= request.close;
-                connection.outgoing.push_back(self.answers.of(&request));
+                let answer = self.answers.of(&request);
+                if self.delay.is_zero() {
+                    connection.outgoing.push_back(answer);
+                    continue;
+                }
+                connection.held += 1;
+                self.held.push_back(Held {
+                    due: Instant::now() + self.delay,
+                    at,
+                    connection: connection.id,
+                    answer,
+                });
             }
         }
+        self.send(at)
+    }
+
+    /// Writes what can be written. Returns whether the connection lives on.
+    fn send(&mut self, at: usize) -> Result<bool> {
+        let Some(connection) = &mut self.connections[at] else {
+            return Ok(true);
+        };
         if !connection.write() {
             return Ok(false);
         }
@@ -171,7 +245,7 @@ impl Origin {
             )
             .context("cannot watch a socket")?;
         }
-        Ok(wants_write || !connection.closes)
+        Ok(wants_write || connection.held > 0 || !connection.closes)
     }
 }
 
@@ -180,11 +254,13 @@ impl Origin {
 const WRITE_BYTES_MAX: usize = 64 * 1024;
 
 impl Connection {
-    fn new(stream: TcpStream) -> Self {
+    fn new(stream: TcpStream, id: u64) -> Self {
         Self {
+            id,
+            held: 0,
             stream,
             reader: RequestReader::default(),
-            outgoing: std::collections::VecDeque::new(),
+            outgoing: VecDeque::new(),
             written: 0,
             closes: false,
             watches_write: false,
