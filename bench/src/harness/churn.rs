@@ -16,7 +16,7 @@ use rustix::process::Signal;
 use serde::Serialize;
 
 use super::Options;
-use super::launch::Place;
+use super::launch::{Place, Share};
 use super::measure::{Load, Offered, Sample, connect};
 use super::process::{Process, signal};
 use super::proxy::{Program, Proxy, Setup, beside_this};
@@ -186,7 +186,7 @@ impl Member {
 pub(super) fn churn(options: &Options, program: &Program, setup: &Setup<'_>) -> Result<Churn> {
     let place = Place {
         cpu: None,
-        nice: setup.nice,
+        share: Share::Nice(setup.nice),
     };
     let mut members = Vec::new();
     for (number, name) in MEMBERS.iter().enumerate() {
