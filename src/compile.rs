@@ -5,6 +5,7 @@
 //! compile. First start, reload and `check` all use it.
 
 mod admin;
+mod albs;
 mod backends;
 mod context;
 mod control;
@@ -17,6 +18,7 @@ mod roster;
 mod routes;
 mod shards;
 mod tls;
+mod user_router;
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, TcpListener};
 
@@ -24,7 +26,7 @@ use ringway_shards::plan::{Generation, Plan};
 
 pub use control::{
     AdminListener, AdminPage, AdminRoute, ControlSettings, HealthCheck, LogLevel, LogSettings,
-    OriginName, PoolFloor, ReloadSettings,
+    OriginName, PoolEjection, PoolFloor, ReloadSettings,
 };
 pub use effective::{Effective, Provenance, Row};
 
@@ -140,6 +142,7 @@ pub fn compile(document: &Document, inputs: &Inputs<'_>) -> Result<Compiled, Vec
         reload: admin.reload,
         health_checks,
         floors: pools.floors,
+        ejections: pools.ejections,
         origins: origins.collect(),
         shards: shards.options,
         control_cpu: shards.control_cpu,

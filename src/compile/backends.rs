@@ -8,7 +8,7 @@ use serde_json::{Map, Value as Json};
 use super::context::Context;
 use super::graph::Graph;
 use super::roster::{Entry, Live, Roster};
-use super::{pools, tls};
+use super::{albs, tls};
 use crate::config::origin_url::OriginUrl;
 use crate::config::{Fault, Path, defaults};
 
@@ -26,7 +26,7 @@ pub(super) fn compile(
         }
         let replica_group = replica_group(context, &at, graph, (id, live), entry);
         let compiled = match live {
-            Live::Alb => pools::alb(context, roster, graph, id, entry)
+            Live::Alb => albs::alb(context, roster, graph, id, entry)
                 .map(|(alb, bytes)| (BackendKind::Alb(alb), bytes)),
             Live::Prometheus | Live::ReverseProxy => {
                 let bytes = capture_bytes(context, roster, &at, entry);

@@ -25,6 +25,8 @@ pub struct ControlSettings {
     pub health_checks: Vec<HealthCheck>,
     /// Health floors, by [`PoolId`].
     pub floors: Vec<PoolFloor>,
+    /// Pools that leave failing members out for a while; a pool without is not listed.
+    pub ejections: Vec<PoolEjection>,
     /// Host names and addresses behind origins, one for each origin.
     pub origins: Vec<OriginName>,
     /// How many shards run, where, and on what.
@@ -177,6 +179,17 @@ impl PoolFloor {
     pub fn admits_failing(&self) -> bool {
         self.effective < 0
     }
+}
+
+/// When a member of a pool is left out because requests to it fail. New in ringway.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PoolEjection {
+    /// The pool.
+    pub pool: PoolId,
+    /// Failed requests in a row that eject a member, at least 1.
+    pub consecutive_failures: u32,
+    /// How long it is left out.
+    pub time: Duration,
 }
 
 /// What stands behind one origin, to be resolved.

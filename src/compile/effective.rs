@@ -10,7 +10,15 @@ use crate::config::{Mark, Path, Step};
 pub(super) const MASK: &str = "*****";
 
 /// Sections in the order of a dump.
-const SECTIONS: &[&str] = &["main", "logging", "mgmt", "shards", "listeners", "backends"];
+const SECTIONS: &[&str] = &[
+    "main",
+    "logging",
+    "mgmt",
+    "shards",
+    "authenticators",
+    "listeners",
+    "backends",
+];
 
 /// The values in force, in the order they were compiled.
 #[derive(Clone, Debug, Default)]
@@ -92,28 +100,38 @@ impl Effective {
 
     /// The configuration in force as YAML, secrets masked. Loading it again means the same, secrets aside.
     pub fn dump(&self) -> String {
-        let mut root = Map::new();
+        let mut root = Json::Object(Map::new());
         for row in &self.rows {
             insert(&mut root, &row.path.0, &row.value);
         }
-        to_yaml(&Json::Object(root))
+        to_yaml(&root)
     }
 }
 
-/// Puts a value at the end of a path of keys. Items of lists are noted with their list.
-fn insert(map: &mut Map<String, Json>, steps: &[Step], value: &Json) {
-    let [Step::Key(key), rest @ ..] = steps else {
-        return;
-    };
-    if rest.is_empty() {
-        map.insert(key.clone(), value.clone());
-        return;
-    }
-    let below = map
-        .entry(key.clone())
-        .or_insert_with(|| Json::Object(Map::new()));
-    if let Json::Object(below) = below {
-        insert(below, rest, value);
+/// Puts a value at the end of a path, making mappings and lists on the way.
+fn insert(slot: &mut Json, steps: &[Step], value: &Json) {
+    match steps {
+        [] => *slot = value.clone(),
+        [Step::Key(key), rest @ ..] => {
+            if !slot.is_object() {
+                *slot = Json::Object(Map::new());
+            }
+            if let Json::Object(map) = slot {
+                let below = map.entry(key.clone()).or_insert(Json::Null);
+                insert(below, rest, value);
+            }
+        }
+        [Step::Item(index), rest @ ..] => {
+            if !slot.is_array() {
+                *slot = Json::Array(Vec::new());
+            }
+            if let Json::Array(list) = slot {
+                if list.len() <= *index {
+                    list.resize(*index + 1, Json::Null);
+                }
+                insert(&mut list[*index], rest, value);
+            }
+        }
     }
 }
 
@@ -149,7 +167,7 @@ macro_rules! shown_as_json {
     };
 }
 
-shown_as_json!(bool, i8, i64, u16, u32, u64, String);
+shown_as_json!(bool, i8, i64, u8, u16, u32, u64, String);
 
 impl Shown for Vec<String> {
     fn shown(&self) -> Json {

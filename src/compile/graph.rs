@@ -1,5 +1,6 @@
 //! Who is a member of whom: pools by name, loops among ALBs, leaves of merges, deadlines.
 
+use std::collections::HashSet;
 use std::time::Duration;
 
 use ringway_shards::limits::HOPS_MAX;
@@ -15,29 +16,20 @@ use crate::config::{Fault, Path, defaults, schema};
 pub(super) const MEMBERS_MAX: usize = 10_000;
 
 /// Mechanisms of the contract: all names, and what each means.
-const MECHANISMS: &[(&str, Known)] = &[
-    ("rr", Known::Built(Mechanism::RoundRobin)),
-    ("round_robin", Known::Built(Mechanism::RoundRobin)),
-    ("tsm", Known::Built(Mechanism::TimeSeriesMerge)),
-    (
-        "time_series_merge",
-        Known::Built(Mechanism::TimeSeriesMerge),
-    ),
-    ("fr", Known::Later("mechanism fr")),
-    ("first_response", Known::Later("mechanism fr")),
-    ("fgr", Known::Later("mechanism fgr")),
-    ("first_good_response", Known::Later("mechanism fgr")),
-    ("nlm", Known::Later("mechanism nlm")),
-    ("newest_last_modified", Known::Later("mechanism nlm")),
-    ("ur", Known::Later("mechanism ur")),
-    ("user_router", Known::Later("mechanism ur")),
+const MECHANISMS: &[(&str, Mechanism)] = &[
+    ("rr", Mechanism::RoundRobin),
+    ("round_robin", Mechanism::RoundRobin),
+    ("tsm", Mechanism::TimeSeriesMerge),
+    ("time_series_merge", Mechanism::TimeSeriesMerge),
+    ("fr", Mechanism::FirstResponse),
+    ("first_response", Mechanism::FirstResponse),
+    ("fgr", Mechanism::FirstGoodResponse),
+    ("first_good_response", Mechanism::FirstGoodResponse),
+    ("nlm", Mechanism::NewestLastModified),
+    ("newest_last_modified", Mechanism::NewestLastModified),
+    ("ur", Mechanism::UserRouter),
+    ("user_router", Mechanism::UserRouter),
 ];
-
-#[derive(Clone, Copy)]
-enum Known {
-    Built(Mechanism),
-    Later(&'static str),
-}
 
 /// Pools of all ALBs.
 pub(super) struct Graph {
@@ -47,19 +39,19 @@ pub(super) struct Graph {
     sound: bool,
 }
 
-/// The pool of one ALB as ids.
+/// The pool of one ALB as ids. That of a user router holds its targets, each once.
 pub(super) struct Pool {
     pub(super) mechanism: Mechanism,
     pub(super) members: Vec<Member>,
 }
 
 /// One entry of a pool.
-#[derive(Clone, Copy)]
+#[derive(Clone)]
 pub(super) struct Member {
     pub(super) backend: BackendId,
     pub(super) weight: u32,
-    /// Where it stands in the written list.
-    pub(super) index: usize,
+    /// Where it is written.
+    pub(super) at: Path,
 }
 
 impl Graph {
@@ -79,6 +71,7 @@ impl Graph {
         graph.find_loops(context, roster);
         if graph.sound {
             graph.check_leaves(context, roster);
+            graph.check_routers(context, roster);
         }
         graph
     }
@@ -181,33 +174,83 @@ impl Graph {
 
     /// Every origin below a time series merge must be a Prometheus. Contract: ALB page, 3.
     fn check_leaves(&self, context: &mut Context<'_>, roster: &Roster<'_>) {
-        for (id, _, entry) in roster.live() {
+        for (id, _, _) in roster.live() {
             let Some(pool) = self.pool(id) else {
                 continue;
             };
             if pool.mechanism != Mechanism::TimeSeriesMerge {
                 continue;
             }
-            let at = pool_path(entry.name);
             let mut seen = vec![false; self.pools.len()];
             for member in &pool.members {
-                let mut way = vec![id];
                 let mut wrong = Vec::new();
-                self.wrong_leaves(roster, member.backend, &mut way, &mut seen, &mut wrong);
+                let mut way = vec![id];
+                self.leaves(
+                    roster,
+                    member.backend,
+                    &mut way,
+                    &mut seen,
+                    &mut |leaf, way| {
+                        if leaf.1 == Live::ReverseProxy {
+                            wrong.push(Fault::MergeLeaf {
+                                leaf: roster.name(leaf.0).to_owned(),
+                                provider: leaf.1.name(),
+                                way: names(roster, way),
+                            });
+                        }
+                    },
+                );
                 for fault in wrong {
-                    context.fail_value(&at.item(member.index), fault);
+                    context.fail_value(&member.at, fault);
                 }
             }
         }
     }
 
-    fn wrong_leaves(
+    /// Every origin below a user router is of one provider. Contract: ALB page, 3.
+    fn check_routers(&self, context: &mut Context<'_>, roster: &Roster<'_>) {
+        for (id, _, _) in roster.live() {
+            let is_router = |pool: &&Pool| pool.mechanism == Mechanism::UserRouter;
+            let Some(pool) = self.pool(id).filter(is_router) else {
+                continue;
+            };
+            let mut seen = vec![false; self.pools.len()];
+            let mut first: Option<(BackendId, Live)> = None;
+            for member in &pool.members {
+                let mut wrong = None;
+                let mut way = vec![id];
+                self.leaves(
+                    roster,
+                    member.backend,
+                    &mut way,
+                    &mut seen,
+                    &mut |leaf, way| {
+                        let first = *first.get_or_insert(leaf);
+                        if first.1 != leaf.1 && wrong.is_none() {
+                            let other = roster.name(first.0);
+                            wrong = Some(Fault::RouterProviders {
+                                way: names(roster, way),
+                                provider: leaf.1.name(),
+                                other: format!("{other} is of {}", first.1.name()),
+                            });
+                        }
+                    },
+                );
+                if let Some(fault) = wrong {
+                    context.fail_value(&member.at, fault);
+                }
+            }
+        }
+    }
+
+    /// Visits the origins below a backend that were not seen yet, each with the way to it.
+    fn leaves(
         &self,
         roster: &Roster<'_>,
         id: BackendId,
         way: &mut Vec<BackendId>,
         seen: &mut [bool],
-        wrong: &mut Vec<Fault>,
+        visit: &mut Visit<'_>,
     ) {
         if std::mem::replace(&mut seen[id.index()], true) {
             return;
@@ -216,30 +259,33 @@ impl Graph {
         match (self.pool(id), roster.entry(id).map(|e| e.role)) {
             (Some(pool), _) => {
                 for member in &pool.members {
-                    self.wrong_leaves(roster, member.backend, way, seen, wrong);
+                    self.leaves(roster, member.backend, way, seen, visit);
                 }
             }
-            (None, Some(Role::Live(_, Live::ReverseProxy))) => {
-                let names: Vec<&str> = way.iter().map(|id| roster.name(*id)).collect();
-                wrong.push(Fault::MergeLeaf {
-                    leaf: roster.name(id).to_owned(),
-                    provider: Live::ReverseProxy.name(),
-                    way: names.join(" > "),
-                });
-            }
+            (None, Some(Role::Live(_, live))) if live != Live::Alb => visit((id, live), way),
             (None, _) => {}
         }
         way.pop();
     }
 }
 
+/// Is told an origin, what it is, and the way to it.
+type Visit<'a> = dyn FnMut((BackendId, Live), &[BackendId]) + 'a;
+
+fn names(roster: &Roster<'_>, way: &[BackendId]) -> String {
+    let names: Vec<&str> = way.iter().map(|id| roster.name(*id)).collect();
+    names.join(" > ")
+}
+
 fn report_depth(context: &mut Context<'_>, roster: &Roster<'_>, at: usize) {
     let id = BackendId(u32::try_from(at).unwrap_or(u32::MAX));
     let levels_max = HOPS_MAX;
-    context.fail_key(
-        &pool_path(roster.name(id)),
-        Fault::TooManyHops { levels_max },
-    );
+    let pool = pool_path(roster.name(id));
+    let at = match context.document.written_at(&pool) {
+        Some(_) => pool,
+        None => router_path(roster.name(id)),
+    };
+    context.fail_key(&at, Fault::TooManyHops { levels_max });
 }
 
 fn report_loop(
@@ -254,17 +300,21 @@ fn report_loop(
     let cycle = names.join(" > ");
     // `next` already points behind the member that was followed.
     let (first, next) = way[0];
-    let index = graph.pools[first]
+    let member = graph.pools[first]
         .as_ref()
-        .and_then(|pool| pool.members.get(next.wrapping_sub(1)))
-        .map_or(0, |member| member.index);
-    let at = pool_path(names[0]).item(index);
+        .and_then(|pool| pool.members.get(next.wrapping_sub(1)));
+    let at = member.map_or_else(|| pool_path(names[0]), |member| member.at.clone());
     context.fail_value(&at, Fault::Cycle { cycle });
 }
 
 /// Path of an ALB's pool.
 pub(super) fn pool_path(name: &str) -> Path {
     Path::of(&["backends", name, "alb", "pool"])
+}
+
+/// Path of an ALB's user router.
+pub(super) fn router_path(name: &str) -> Path {
+    Path::of(&["backends", name, "alb", "user_router"])
 }
 
 fn pool(context: &mut Context<'_>, roster: &Roster<'_>, entry: &Entry<'_>) -> Option<Pool> {
@@ -274,7 +324,10 @@ fn pool(context: &mut Context<'_>, roster: &Roster<'_>, entry: &Entry<'_>) -> Op
         return None;
     };
     let mechanism = mechanism(context, &at.key("mechanism"), alb);
-    let members = members(context, roster, entry, alb);
+    let members = match mechanism {
+        Some(Mechanism::UserRouter) => targets(context, roster, entry, alb),
+        _ => members(context, roster, entry, alb),
+    };
     Some(Pool {
         mechanism: mechanism?,
         members,
@@ -285,15 +338,10 @@ fn mechanism(context: &mut Context<'_>, at: &Path, alb: &Alb) -> Option<Mechanis
     let written = alb.mechanism.as_deref();
     let word = context.pick_text(at, written, defaults::MECHANISM);
     let known = MECHANISMS.iter().find(|(name, _)| *name == word);
-    match known.map(|(_, known)| *known) {
-        Some(Known::Built(mechanism)) => Some(mechanism),
+    match known.map(|(_, mechanism)| *mechanism) {
+        Some(mechanism) => Some(mechanism),
         // Contract: any name that starts so, such as `tsmerge`.
         None if word.starts_with("tsm") => Some(Mechanism::TimeSeriesMerge),
-        Some(Known::Later(feature)) => {
-            let feature = feature.to_owned();
-            context.fail_value(at, Fault::MechanismNotBuilt { feature });
-            None
-        }
         None => {
             let hint = schema::hint(&word, MECHANISMS.iter().map(|(name, _)| *name));
             let mechanism = word;
@@ -332,11 +380,52 @@ fn members(
             Ok(Some(backend)) => members.push(Member {
                 backend,
                 weight: weight.unwrap_or(0).max(1),
-                index,
+                at: here,
             }),
             Ok(None) => {}
             Err(fault) => context.fail_value(&named_at, fault),
         }
+    }
+    members
+}
+
+/// Where a user router may send requests, each backend at its first mention.
+fn targets(
+    context: &mut Context<'_>,
+    roster: &Roster<'_>,
+    entry: &Entry<'_>,
+    alb: &Alb,
+) -> Vec<Member> {
+    let at = router_path(entry.name);
+    let Some(written) = &alb.user_router else {
+        context.fail_key(&at, Fault::RouterBlockMissing);
+        return Vec::new();
+    };
+    let default = written.default_backend.as_ref();
+    let default = default.map(|name| (name, at.key("default_backend")));
+    let users = written.users.iter().flat_map(|users| &users.0);
+    let users = users.filter_map(|(user, route)| {
+        let here = at.key("users").key(user).key("to_backend");
+        Some((route.to_backend.as_ref()?, here))
+    });
+    let mut known = HashSet::new();
+    let mut members = Vec::new();
+    for (name, at) in default.into_iter().chain(users) {
+        match member_id(roster, entry, name) {
+            Ok(Some(backend)) if known.insert(backend) => members.push(Member {
+                backend,
+                weight: 1,
+                at,
+            }),
+            Ok(_) => {}
+            Err(Fault::SelfMember) => context.fail_value(&at, Fault::SelfRoute),
+            Err(fault) => context.fail_value(&at, fault),
+        }
+    }
+    if members.len() > MEMBERS_MAX {
+        let members_max = MEMBERS_MAX;
+        context.fail_key(&at, Fault::PoolTooLarge { members_max });
+        members.clear();
     }
     members
 }

@@ -1,25 +1,22 @@
-//! ALBs: settings of a mechanism, pools, health floors.
+//! Pools of ALBs: members, health floors, ejection.
 
-use ringway_shards::plan::{
-    Alb, BackendId, Mechanism, PoolId, PoolMember, PoolPlan, Retry, TimeSeriesMerge,
-};
+use ringway_shards::plan::{BackendId, Mechanism, PoolId, PoolMember, PoolPlan};
 use serde_json::{Map, Value as Json};
 
 use super::context::Context;
-use super::control::{HealthCheck, PoolFloor};
+use super::control::{HealthCheck, PoolEjection, PoolFloor};
 use super::effective::Provenance;
 use super::graph::{Graph, Pool, pool_path};
 use super::roster::{Entry, Live, Roster};
-use super::unless_zero;
 use crate::config::alb::PoolEntry;
-use crate::config::units::Period;
 use crate::config::{Caution, Fault, Path, defaults};
 use crate::control::publish::{TURNS_MAX, rotation_length};
 
-/// Pools and their floors, both by pool id.
+/// Pools and their floors, both by pool id, and the ejection of those that have it.
 pub(super) struct Pools {
     pub(super) plans: Vec<PoolPlan>,
     pub(super) floors: Vec<PoolFloor>,
+    pub(super) ejections: Vec<PoolEjection>,
 }
 
 /// The id of an ALB's pool: ALBs count in the order of their backends.
@@ -41,6 +38,7 @@ pub(super) fn compile(
     let mut pools = Pools {
         plans: Vec::new(),
         floors: Vec::new(),
+        ejections: Vec::new(),
     };
     for (backend, live, entry) in roster.live() {
         if live != Live::Alb {
@@ -48,10 +46,18 @@ pub(super) fn compile(
         }
         let id = PoolId(u32::try_from(pools.plans.len()).unwrap_or(u32::MAX));
         debug_assert_eq!(id, pool_id(roster, backend));
-        let members = graph.pool(backend).map_or(Vec::new(), members);
-        note_members(context, entry);
-        check_rotation(context, entry, &members);
-        let floor = floor(context, roster, entry, (id, &members), checks);
+        let pool = graph.pool(backend);
+        let members = pool.map_or(Vec::new(), members);
+        // A user router has targets, which are noted with it, and no floor but the contract's.
+        let floor = match pool.map(|pool| pool.mechanism) {
+            Some(Mechanism::UserRouter) => router_floor(entry, id),
+            _ => {
+                note_members(context, entry);
+                check_rotation(context, entry, &members);
+                floor(context, roster, entry, (id, &members), checks)
+            }
+        };
+        pools.ejections.extend(ejection(context, entry, id));
         pools.plans.push(PoolPlan {
             id,
             alb_name: entry.name.into(),
@@ -140,6 +146,39 @@ fn floor(
     }
 }
 
+/// A target of a user router is usable unless it is known to be down. Contract: ALB page, 6.6.
+fn router_floor(entry: &Entry<'_>, pool: PoolId) -> PoolFloor {
+    PoolFloor {
+        pool,
+        alb_name: entry.name.into(),
+        configured: 0,
+        effective: 0,
+        unprobed: Vec::new(),
+    }
+}
+
+/// When members are left out for a while; `None`: never.
+fn ejection(context: &mut Context<'_>, entry: &Entry<'_>, pool: PoolId) -> Option<PoolEjection> {
+    let at = Path::of(&["backends", entry.name, "alb", "ejection"]);
+    let written = entry.written.alb.as_ref()?.ejection.clone();
+    let written = written.unwrap_or_default();
+    let failures = context.pick(
+        &at.key("consecutive_failures"),
+        written.consecutive_failures,
+        defaults::EJECTION_FAILURES,
+    );
+    if failures == 0 {
+        context.warn_no_effect(&at.key("time"), "consecutive_failures is not set");
+        return None;
+    }
+    let time = context.pick(&at.key("time"), written.time, defaults::EJECTION_TIME);
+    Some(PoolEjection {
+        pool,
+        consecutive_failures: failures,
+        time: time.0,
+    })
+}
+
 /// Whether a member is an origin without an interval.
 fn never_probed(roster: &Roster<'_>, checks: &[HealthCheck], id: BackendId) -> bool {
     let is_alb = graph_role(roster, id) == Some(Live::Alb);
@@ -152,177 +191,4 @@ fn graph_role(roster: &Roster<'_>, id: BackendId) -> Option<Live> {
         super::roster::Role::Live(_, live) => Some(live),
         _ => None,
     }
-}
-
-/// What one answer, and one fan-out, may capture: of the ALB, else of its backend, else of `default`.
-fn capture_caps(
-    context: &mut Context<'_>,
-    roster: &Roster<'_>,
-    name: &str,
-    own: &crate::config::backends::Backend,
-    written: &crate::config::alb::Alb,
-) -> (u64, u64) {
-    let at = Path::of(&["backends", name]);
-    let block = at.key("alb");
-    let common = roster.common_caps();
-    let capture_bytes = context.pick_first(
-        &[
-            (block.key("max_capture_bytes"), written.max_capture_bytes),
-            (at.key("max_capture_bytes"), own.max_capture_bytes),
-            (
-                Path::of(&["backends", "default", "max_capture_bytes"]),
-                common.and_then(|backend| backend.max_capture_bytes),
-            ),
-        ],
-        defaults::CAPTURE_BYTES,
-    );
-    let fanout_bytes = context.pick_first(
-        &[
-            (
-                block.key("max_fanout_capture_bytes"),
-                written.max_fanout_capture_bytes,
-            ),
-            (
-                at.key("max_fanout_capture_bytes"),
-                own.max_fanout_capture_bytes,
-            ),
-            (
-                Path::of(&["backends", "default", "max_fanout_capture_bytes"]),
-                common.and_then(|backend| backend.max_fanout_capture_bytes),
-            ),
-        ],
-        defaults::FANOUT_BYTES,
-    );
-    (capture_bytes, fanout_bytes)
-}
-
-fn warn_of_weights(context: &mut Context<'_>, name: &str, written: &crate::config::alb::Alb) {
-    let weighted = written.pool.iter().flatten().enumerate();
-    for (index, member) in weighted {
-        let weight = pool_path(name).item(index).key("weight");
-        if matches!(
-            member,
-            PoolEntry::Weighted {
-                weight: Some(2..),
-                ..
-            }
-        ) {
-            context.warn_no_effect(&weight, "a time series merge asks every member once");
-        }
-    }
-}
-
-/// The settings of one ALB; `None` when it is refused.
-pub(super) fn alb(
-    context: &mut Context<'_>,
-    roster: &Roster<'_>,
-    graph: &Graph,
-    id: BackendId,
-    entry: &Entry<'_>,
-) -> Option<(Alb, u64)> {
-    let at = Path::of(&["backends", entry.name]);
-    let block = at.key("alb");
-    let written = entry.written.alb.as_ref()?;
-    let pool = graph.pool(id)?;
-    let merges = pool.mechanism == Mechanism::TimeSeriesMerge;
-    let own = entry.written;
-    let (capture_bytes, fanout_bytes) = capture_caps(context, roster, entry.name, own, written);
-    let timeout = context.pick_or_derive(
-        &block.key("timeout"),
-        written.timeout,
-        Period(graph.timeout(roster, id)),
-        "the largest timeout of its members",
-    );
-    let range = context.pick(
-        &at.key("max_query_range"),
-        own.max_query_range,
-        defaults::QUERY_RANGE,
-    );
-    let (tsm, concurrency_max) = match merges {
-        true => merge_settings(context, &block, written),
-        false => {
-            refuse_merge_keys(context, &at, &block);
-            (TimeSeriesMerge::default(), None)
-        }
-    };
-    if merges {
-        warn_of_weights(context, entry.name, written);
-    }
-    let alb = Alb {
-        mechanism: pool.mechanism,
-        pool: pool_id(roster, id),
-        fanout_bytes_max: (fanout_bytes > 0).then_some(fanout_bytes),
-        timeout: timeout.0,
-        query_range_max: unless_zero(range).filter(|_| merges),
-        concurrency_max,
-        good_status: None,
-        retry: Retry::NONE,
-        user_router: None,
-        tsm,
-    };
-    // 0 stands for "not set" here. Contract: ALB page, 2.1.
-    let capture_bytes = match capture_bytes {
-        0 => defaults::CAPTURE_BYTES.value,
-        bytes => bytes,
-    };
-    Some((alb, capture_bytes))
-}
-
-fn merge_settings(
-    context: &mut Context<'_>,
-    block: &Path,
-    written: &crate::config::alb::Alb,
-) -> (TimeSeriesMerge, Option<u32>) {
-    let at = block.key("output_format");
-    let format = context.pick_text(
-        &at,
-        written.output_format.as_deref(),
-        defaults::OUTPUT_FORMAT,
-    );
-    if format != defaults::OUTPUT_FORMAT.value {
-        context.fail_value(&at, Fault::OutputFormat { format });
-    }
-    let tsm = written.tsm.clone().unwrap_or_default();
-    let at = block.key("tsm");
-    let limit = context.pick(
-        &at.key("query_concurrency_limit"),
-        tsm.query_concurrency_limit,
-        defaults::CONCURRENCY,
-    );
-    let times = context.pick(
-        &at.key("query_concurrency_multiplier"),
-        tsm.query_concurrency_multiplier,
-        defaults::CONCURRENCY_MULTIPLIER,
-    );
-    let tolerance = context.pick(
-        &at.key("dedup_tolerance_ms"),
-        tsm.dedup_tolerance_ms,
-        defaults::DEDUP_TOLERANCE_MS,
-    );
-    let tsm = TimeSeriesMerge {
-        dedup_tolerance_ms: tolerance,
-    };
-    (tsm, (limit > 0).then(|| limit.saturating_mul(times)))
-}
-
-/// Keys that only the time series merge has: its own block is an error elsewhere, a bound that cannot be
-/// met only a warning.
-fn refuse_merge_keys(context: &mut Context<'_>, at: &Path, block: &Path) {
-    for key in ["tsm", "output_format"] {
-        if context.document.written_at(&block.key(key)).is_some() {
-            let fault = Fault::WrongMechanism {
-                mechanism: "rr",
-                allowed: "mechanism tsm",
-            };
-            context.fail_key(&block.key(key), fault);
-        }
-    }
-    let reason = "round robin asks one member and captures nothing";
-    context.warn_no_effect(&block.key("max_capture_bytes"), reason);
-    context.warn_no_effect(&block.key("max_fanout_capture_bytes"), reason);
-    context.warn_no_effect(&block.key("timeout"), "the chosen member's timeout counts");
-    context.warn_no_effect(
-        &at.key("max_query_range"),
-        "only a time series merge keeps it",
-    );
 }

@@ -10,6 +10,7 @@ use crate::config::files::Files;
 use crate::config::{Document, Environment};
 
 mod invalid;
+mod mechanisms;
 mod tolerated;
 
 fn host() -> Host {

@@ -2,6 +2,7 @@
 
 use serde::Deserialize;
 
+use super::load::Named;
 use super::schema::{Key, Kind, Providers};
 use super::units::Period;
 
@@ -10,6 +11,12 @@ pub(super) const BYTES: Kind = Kind::Int {
     min: 0,
     max: 1 << 50,
 };
+
+const CONCURRENCY: Kind = Kind::Int {
+    min: 0,
+    max: 1_000_000,
+};
+const MULTIPLIER: Kind = Kind::Int { min: 1, max: 1_000 };
 
 /// Keys of the block.
 pub const KEYS: &[Key] = &[
@@ -40,16 +47,10 @@ pub const KEYS: &[Key] = &[
     Key::new("backends.*.alb.max_fanout_capture_bytes", BYTES),
     Key::new("backends.*.alb.output_format", Kind::Text),
     Key::new("backends.*.alb.tsm", Kind::Section),
-    Key::new(
-        "backends.*.alb.tsm.query_concurrency_limit",
-        Kind::Int {
-            min: 0,
-            max: 1_000_000,
-        },
-    ),
+    Key::new("backends.*.alb.tsm.query_concurrency_limit", CONCURRENCY),
     Key::new(
         "backends.*.alb.tsm.query_concurrency_multiplier",
-        Kind::Int { min: 1, max: 1_000 },
+        MULTIPLIER,
     ),
     Key::new(
         "backends.*.alb.tsm.dedup_tolerance_ms",
@@ -71,10 +72,81 @@ pub const KEYS: &[Key] = &[
         "expected replica groups",
     ),
     Key::later("backends.*.alb.tsm.strict", "refusing inexact plans"),
-    Key::later("backends.*.alb.fgr", "mechanism fgr"),
-    Key::later("backends.*.alb.fgr_status_codes", "mechanism fgr"),
-    Key::later("backends.*.alb.nlm", "mechanism nlm"),
-    Key::later("backends.*.alb.user_router", "mechanism ur"),
+    Key::new("backends.*.alb.fgr", Kind::Section),
+    Key::new("backends.*.alb.fgr.status_codes", Kind::Codes),
+    Key::new("backends.*.alb.fgr.query_concurrency_limit", CONCURRENCY),
+    Key::new(
+        "backends.*.alb.fgr.query_concurrency_multiplier",
+        MULTIPLIER,
+    ),
+    Key::new("backends.*.alb.fgr_status_codes", Kind::Codes).deprecated("alb.fgr.status_codes"),
+    Key::new("backends.*.alb.nlm", Kind::Section),
+    Key::new("backends.*.alb.nlm.query_concurrency_limit", CONCURRENCY),
+    Key::new(
+        "backends.*.alb.nlm.query_concurrency_multiplier",
+        MULTIPLIER,
+    ),
+    Key::new("backends.*.alb.user_router", Kind::Section),
+    Key::new("backends.*.alb.user_router.default_backend", Kind::Text),
+    Key::new(
+        "backends.*.alb.user_router.no_route_status_code",
+        Kind::Int { min: 400, max: 599 },
+    ),
+    Key::new("backends.*.alb.user_router.users", Kind::Names),
+    Key::new("backends.*.alb.user_router.users.*", Kind::Section),
+    Key::new("backends.*.alb.user_router.users.*.to_backend", Kind::Text),
+    Key::new("backends.*.alb.user_router.users.*.to_user", Kind::Text),
+    Key::new(
+        "backends.*.alb.user_router.users.*.to_credential",
+        Kind::Text,
+    )
+    .env()
+    .secret(),
+    Key::new("backends.*.alb.retry", Kind::Section),
+    Key::new(
+        "backends.*.alb.retry.attempts",
+        Kind::Int { min: 0, max: 10 },
+    ),
+    Key::new(
+        "backends.*.alb.retry.budget_percent",
+        Kind::Int { min: 0, max: 100 },
+    ),
+    Key::new(
+        "backends.*.alb.retry.floor_per_second",
+        Kind::Int {
+            min: 0,
+            max: 1_000_000,
+        },
+    ),
+    Key::new(
+        "backends.*.alb.retry.max_body_bytes",
+        Kind::Int {
+            min: 0,
+            max: 16 << 20,
+        },
+    ),
+    Key::new(
+        "backends.*.alb.retry.try_timeout",
+        Kind::Duration {
+            min_ms: 1,
+            max_ms: 0,
+        },
+    ),
+    Key::new("backends.*.alb.ejection", Kind::Section),
+    Key::new(
+        "backends.*.alb.ejection.consecutive_failures",
+        Kind::Int {
+            min: 0,
+            max: 1_000_000,
+        },
+    ),
+    Key::new(
+        "backends.*.alb.ejection.time",
+        Kind::Duration {
+            min_ms: 100,
+            max_ms: 86_400_000,
+        },
+    ),
     Key::later("backends.*.alb.discovery", "discovery of members"),
     Key::later("backends.*.alb.health_mode", "discovery of members"),
 ];
@@ -99,6 +171,18 @@ pub struct Alb {
     pub output_format: Option<String>,
     /// Settings of the time series merge.
     pub tsm: Option<TimeSeriesMerge>,
+    /// Settings of the first good response.
+    pub fgr: Option<FirstGoodResponse>,
+    /// Older spelling of `fgr.status_codes`.
+    pub fgr_status_codes: Option<Vec<String>>,
+    /// Settings of the newest last modified.
+    pub nlm: Option<NewestLastModified>,
+    /// Settings of the user router.
+    pub user_router: Option<UserRouter>,
+    /// When another member is asked.
+    pub retry: Option<Retry>,
+    /// When a member is left out for a while.
+    pub ejection: Option<Ejection>,
 }
 
 /// A member as written.
@@ -126,4 +210,86 @@ pub struct TimeSeriesMerge {
     pub query_concurrency_multiplier: Option<u32>,
     /// Points this close together count as one.
     pub dedup_tolerance_ms: Option<u64>,
+}
+
+/// Block `alb.fgr` as written.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct FirstGoodResponse {
+    /// Codes and ranges of a good answer.
+    pub status_codes: Option<Vec<String>>,
+    /// Members in flight at once; 0: all.
+    pub query_concurrency_limit: Option<u32>,
+    /// Multiplies the limit.
+    pub query_concurrency_multiplier: Option<u32>,
+}
+
+/// Block `alb.nlm` as written.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct NewestLastModified {
+    /// Members in flight at once; 0: all.
+    pub query_concurrency_limit: Option<u32>,
+    /// Multiplies the limit.
+    pub query_concurrency_multiplier: Option<u32>,
+}
+
+/// Block `alb.user_router` as written.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct UserRouter {
+    /// Where requests without a user and those of other users go.
+    pub default_backend: Option<String>,
+    /// Status of the answer when nobody can be asked.
+    pub no_route_status_code: Option<u16>,
+    /// Users by name, in written order.
+    pub users: Option<Named<User>>,
+}
+
+/// One user of a user router as written.
+#[derive(Clone, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct User {
+    /// Where the user's requests go.
+    pub to_backend: Option<String>,
+    /// Name shown there.
+    pub to_user: Option<String>,
+    /// Password shown there.
+    pub to_credential: Option<String>,
+}
+
+// Without the password.
+impl std::fmt::Debug for User {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("User")
+            .field("to_backend", &self.to_backend)
+            .field("to_user", &self.to_user)
+            .finish_non_exhaustive()
+    }
+}
+
+/// Block `alb.retry` as written.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Retry {
+    /// Members tried after the first.
+    pub attempts: Option<u8>,
+    /// Retries in flight, in percent of the requests in flight.
+    pub budget_percent: Option<u8>,
+    /// Retries a second that are always granted.
+    pub floor_per_second: Option<u32>,
+    /// Longest body that is kept for sending it again.
+    pub max_body_bytes: Option<u64>,
+    /// Longest wait for a member's first byte.
+    pub try_timeout: Option<Period>,
+}
+
+/// Block `alb.ejection` as written.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Ejection {
+    /// Failed requests in a row; 0: never.
+    pub consecutive_failures: Option<u32>,
+    /// How long it is left out.
+    pub time: Option<Period>,
 }

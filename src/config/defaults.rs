@@ -137,6 +137,24 @@ pub const CONCURRENCY: Preset<u32> = preset(0, "decisions, 14");
 pub const CONCURRENCY_MULTIPLIER: Preset<u32> = preset(1, "ALB, 2.1");
 /// Points this close together count as one.
 pub const DEDUP_TOLERANCE_MS: Preset<u64> = preset(0, "ALB, 2.1");
+/// Status codes of a good answer.
+pub const GOOD_STATUS: Preset<&str> = preset("100-399", "ALB, 2.1");
+/// Status of the answer when a user router can ask nobody.
+pub const NO_ROUTE_STATUS: Preset<u16> = preset(502, "ALB, 2.2");
+/// Members tried after the first.
+pub const RETRY_ATTEMPTS: Preset<u8> = preset(2, "ringway");
+/// The same of a user router, whose targets do not stand for one another.
+pub const ROUTER_RETRY_ATTEMPTS: Preset<u8> = preset(0, "ringway");
+/// Retries in flight, in percent of the requests in flight.
+pub const RETRY_BUDGET_PERCENT: Preset<u8> = preset(20, "ringway");
+/// Retries a second that are always granted.
+pub const RETRY_FLOOR_PER_SECOND: Preset<u32> = preset(10, "ringway");
+/// Longest body that is kept for sending it again.
+pub const RETRY_BODY_BYTES: Preset<u64> = preset(64 * 1024, "ringway");
+/// Failed requests in a row that eject a member; 0: never.
+pub const EJECTION_FAILURES: Preset<u32> = preset(0, "ringway");
+/// How long an ejected member is left out.
+pub const EJECTION_TIME: Preset<Period> = seconds(30, "ringway");
 
 // Health checks.
 

@@ -59,8 +59,6 @@ pub enum Fault {
     NotBuilt { feature: String },
     #[error("not built yet: {feature}; known are prometheus, reverseproxy and alb")]
     ProviderNotBuilt { feature: String },
-    #[error("not built yet: {feature}; known are rr and tsm")]
-    MechanismNotBuilt { feature: String },
     #[error("not a key of listener {listener}, which serves administration")]
     AdminListenerKey { listener: &'static str },
     #[error("not built yet: protocol {protocol}; only http is")]
@@ -136,7 +134,7 @@ pub enum Fault {
     // ALBs.
     #[error("a backend of provider alb needs an `alb` block")]
     AlbBlockMissing,
-    #[error("mechanism {mechanism:?} is unknown{hint}; known are rr and tsm")]
+    #[error("mechanism {mechanism:?} is unknown{hint}; known are rr, tsm, fr, fgr, nlm and ur")]
     UnknownMechanism { mechanism: String, hint: String },
     #[error("not a key of mechanism {mechanism}; it is for {allowed}")]
     WrongMechanism {
@@ -149,6 +147,18 @@ pub enum Fault {
     MemberDefaultsOnly { member: String },
     #[error("an ALB cannot be a member of its own pool")]
     SelfMember,
+    #[error("a user router cannot route to itself")]
+    SelfRoute,
+    #[error("mechanism ur needs a `user_router` block")]
+    RouterBlockMissing,
+    #[error(
+        "all routes of a user router end at one provider: {way} ends at {provider}, but {other}"
+    )]
+    RouterProviders {
+        way: String,
+        provider: &'static str,
+        other: String,
+    },
     #[error("these ALBs lead back to themselves: {cycle}")]
     Cycle { cycle: String },
     #[error("ALBs are nested more than {levels_max} levels deep here")]
@@ -230,6 +240,8 @@ pub enum Caution {
     NameNotSegment { name: String },
     #[error("the pool is empty: every request is answered 502")]
     EmptyPool,
+    #[error("the router has no route: every request is answered {status}")]
+    EmptyRouter { status: u16 },
     #[error("longer than the interval: a slow probe delays the next")]
     ProbeTimeout,
     #[error("{count} shards share {cpus} processors")]

@@ -7,7 +7,7 @@ type Row = (&'static str, &'static [&'static str]);
 
 #[test]
 fn bad_configurations_are_refused_with_their_places() {
-    let table = [YAML, KEYS, BACKENDS, ALBS, LISTENERS, REST].concat();
+    let table = [YAML, KEYS, BACKENDS, ALBS, MECHANISMS, LISTENERS, REST].concat();
     assert_rows(table.into_iter().map(|(text, expected)| {
         let found = problems(text);
         (text.to_owned(), found, expected.to_vec())
@@ -305,16 +305,16 @@ const ALBS: &[Row] = &[
         &["a.yaml:1:12: backends.a.alb: a backend of provider alb needs an `alb` block"],
     ),
     (
-        "backends: {a: {provider: alb, alb: {mechanism: fgr, pool: []}, b: {}}}\n",
+        "backends: {a: {provider: alb, alb: {mechanism: ffr, pool: []}, b: {}}}\n",
         &[
-            "a.yaml:1:48: backends.a.alb.mechanism: not built yet: mechanism fgr; known are rr and tsm",
+            "a.yaml:1:48: backends.a.alb.mechanism: mechanism \"ffr\" is unknown; did you mean \"fgr\"?; known are rr, tsm, fr, fgr, nlm and ur",
             "a.yaml:1:64: backends.a.b: unknown key",
         ],
     ),
     (
         "backends: {a: {provider: alb, alb: {mechanism: rrr}}}\n",
         &[
-            "a.yaml:1:48: backends.a.alb.mechanism: mechanism \"rrr\" is unknown; did you mean \"rr\"?; known are rr and tsm",
+            "a.yaml:1:48: backends.a.alb.mechanism: mechanism \"rrr\" is unknown; did you mean \"rr\"?; known are rr, tsm, fr, fgr, nlm and ur",
         ],
     ),
     (
@@ -362,6 +362,66 @@ const ALBS: &[Row] = &[
             "a.yaml:3:70: backends.w.alb.output_format: \"influxdb\" cannot be merged; write prometheus or remove the key",
             "a.yaml:3:95: backends.w.alb.healthy_floor: expected a whole number from -1 to 1, found \"2\"",
             "a.yaml:3:104: backends.w.alb.tsm.strict: not built yet: refusing inexact plans; remove this key",
+        ],
+    ),
+];
+
+const MECHANISMS: &[Row] = &[
+    (
+        "backends:\n  o: {provider: rp, origin_url: 'http://a'}\n  w: {provider: alb, alb: {mechanism: ur, pool: [o], healthy_floor: 0}}\n",
+        &[
+            "a.yaml:3:22: backends.w.alb.user_router: mechanism ur needs a `user_router` block",
+            "a.yaml:3:43: backends.w.alb.pool: not a key of mechanism ur; it is for mechanisms with a pool",
+            "a.yaml:3:54: backends.w.alb.healthy_floor: not a key of mechanism ur; it is for mechanisms with a pool",
+        ],
+    ),
+    (
+        "backends:\n  o: {provider: rp, origin_url: 'http://a'}\n  w: {provider: alb, alb: {mechanism: fr, pool: [o], fgr: {}, fgr_status_codes: [200], nlm: {}, user_router: {}, retry: {}}}\n",
+        &[
+            "a.yaml:3:54: backends.w.alb.fgr: not a key of mechanism fr; it is for mechanism fgr",
+            "a.yaml:3:63: backends.w.alb.fgr_status_codes: not a key of mechanism fr; it is for mechanism fgr",
+            "a.yaml:3:88: backends.w.alb.nlm: not a key of mechanism fr; it is for mechanism nlm",
+            "a.yaml:3:97: backends.w.alb.user_router: not a key of mechanism fr; it is for mechanism ur",
+            "a.yaml:3:114: backends.w.alb.retry: not a key of mechanism fr; it is for mechanisms rr and ur",
+        ],
+    ),
+    (
+        "backends:\n  one: {provider: rp, origin_url: 'http://a'}\n  t: {provider: rp, is_template: true}\n  w: {provider: alb, alb: {mechanism: ur, user_router: {default_backend: oen, no_route_status_code: 399, users: {a: {to_backend: w}, b: {to_backend: t, to_bakend: one}, c: {to_backend: nobody}}}}}\n",
+        &[
+            "a.yaml:4:74: backends.w.alb.user_router.default_backend: \"oen\" is not a configured backend; did you mean \"one\"?",
+            "a.yaml:4:101: backends.w.alb.user_router.no_route_status_code: expected a whole number from 400 to 599, found \"399\"",
+            "a.yaml:4:130: backends.w.alb.user_router.users.a.to_backend: a user router cannot route to itself",
+            "a.yaml:4:150: backends.w.alb.user_router.users.b.to_backend: \"t\" is a template; only discovery makes members of it",
+            "a.yaml:4:153: backends.w.alb.user_router.users.b.to_bakend: unknown key; did you mean \"to_backend\"?",
+            "a.yaml:4:186: backends.w.alb.user_router.users.c.to_backend: \"nobody\" is not a configured backend",
+        ],
+    ),
+    (
+        "backends:\n  x: {provider: alb, alb: {mechanism: ur, user_router: {users: {u: {to_backend: y}}}}}\n  y: {provider: alb, alb: {pool: [z]}}\n  z: {provider: alb, alb: {mechanism: user_router, user_router: {default_backend: x}}}\n",
+        &[
+            "a.yaml:2:81: backends.x.alb.user_router.users.u.to_backend: these ALBs lead back to themselves: x > y > z > x",
+        ],
+    ),
+    (
+        "backends:\n  o: {provider: rp, origin_url: 'http://a'}\n  p: {provider: prometheus, origin_url: 'http://a'}\n  n: {provider: alb, alb: {pool: [p]}}\n  w: {provider: alb, alb: {mechanism: ur, user_router: {default_backend: o, users: {u: {to_backend: n}}}}}\n",
+        &[
+            "a.yaml:5:101: backends.w.alb.user_router.users.u.to_backend: all routes of a user router end at one provider: w > n > p ends at prometheus, but o is of reverseproxy",
+        ],
+    ),
+    (
+        "backends:\n  o: {provider: rp, origin_url: 'http://a'}\n  r: {provider: alb, alb: {mechanism: ur, user_router: {default_backend: o}}}\n  w: {provider: alb, alb: {mechanism: tsm, pool: [r]}}\n",
+        &[
+            "a.yaml:4:51: backends.w.alb.pool[0]: a time series merge needs members of provider prometheus; o is of provider reverseproxy (by way of w > r > o)",
+        ],
+    ),
+    (
+        "backends:\n  o: {provider: rp, origin_url: 'http://a'}\n  w: {provider: alb, alb: {pool: [o], retry: {attempts: 11, budget_percent: 101, try_timeout: 0}, ejection: {consecutive_failures: -1, time: 1ms}}}\n",
+        &[
+            "a.yaml:3:57: backends.w.alb.retry.attempts: expected a whole number from 0 to 10, found \"11\"",
+            "a.yaml:3:77: backends.w.alb.retry.budget_percent: expected a whole number from 0 to 100, found \"101\"",
+            "a.yaml:3:95: backends.w.alb.retry.try_timeout: expected a duration such as 500ms, 10s, 1h30m or 2d, at least 1ms, found \"0\"",
+            "a.yaml:3:132: backends.w.alb.ejection.consecutive_failures: expected a whole number from 0 to 1000000, found \"-1\"",
+            "a.yaml:3:142: backends.w.alb.ejection.time: expected a duration such as 500ms, 10s, 1h30m or 2d, from 100ms to 1d, found \"1ms\"",
         ],
     ),
 ];
@@ -420,7 +480,7 @@ fn a_valid_configuration_turned_invalid_in_several_places_says_them_all() {
         problems(&bad),
         [
             "a.yaml:6:14: backends.p1.timeout: expected a duration such as 500ms, 10s, 1h30m or 2d, at least 1ms, found \"20\"",
-            "a.yaml:14:18: backends.all.alb.mechanism: mechanism \"mts\" is unknown; known are rr and tsm",
+            "a.yaml:14:18: backends.all.alb.mechanism: mechanism \"mts\" is unknown; known are rr, tsm, fr, fgr, nlm and ur",
             "a.yaml:19:18: backends.all.alb.pool[1]: \"p3\" is not a configured backend; did you mean \"p1\"?",
         ]
     );

@@ -62,6 +62,29 @@ const DOUBTFUL: &[(&str, &[&str])] = &[
         ],
     ),
     (
+        "@TWO@  c: {provider: alb, alb: {mechanism: fr, pool: [{name: b, weight: 2}]}}\n",
+        &["a.yaml:4:60: backends.c.alb.pool[0].weight: no effect: every member is asked once"],
+    ),
+    (
+        "@TWO@  c: {provider: alb, alb: {mechanism: fgr, pool: [b], fgr_status_codes: [200]}}\n",
+        &["a.yaml:4:55: backends.c.alb.fgr_status_codes: deprecated; write alb.fgr.status_codes"],
+    ),
+    (
+        "@TWO@  c: {provider: alb, alb: {mechanism: ur, max_capture_bytes: 5, user_router: {users: {u: {to_user: v}}}}}\n",
+        &[
+            "a.yaml:4:43: backends.c.alb.max_capture_bytes: no effect: one member is asked and its answer not captured",
+            "a.yaml:4:65: backends.c.alb.user_router: the router has no route: every request is answered 502",
+            "a.yaml:4:91: backends.c.alb.user_router.users.u.to_user: no effect: credentials are replaced only on the way to a to_backend",
+        ],
+    ),
+    (
+        "@TWO@  c: {provider: alb, alb: {pool: [a], retry: {attempts: 0, max_body_bytes: 5}, ejection: {time: 5s}}}\n",
+        &[
+            "a.yaml:4:60: backends.c.alb.retry.max_body_bytes: no effect: attempts is 0",
+            "a.yaml:4:91: backends.c.alb.ejection.time: no effect: consecutive_failures is not set",
+        ],
+    ),
+    (
         "backends:\n  a:\n    provider: rp\n    origin_url: http://a\n    tls: {insecure_skip_verify: true}\n    healthcheck: {interval: 1s, timeout: 2s, headers: {X: $NOPE}}\n",
         &[
             "a.yaml:5:11: backends.a.tls.insecure_skip_verify: no effect: the origin is spoken to without TLS",

@@ -42,7 +42,10 @@ fn the_manual_says_the_defaults_that_are_in_force() {
 backends:
   x: {provider: prometheus, origin_url: 'https://x', replica_group: g}
   y: {provider: alb, alb: {mechanism: tsm, pool: [x]}}
-  z: {provider: alb, is_default: true, alb: {pool: [x]}}
+  z: {provider: alb, is_default: true, alb: {pool: [x], ejection: {consecutive_failures: 1}}}
+  g: {provider: alb, alb: {mechanism: fgr, pool: [x]}}
+  n: {provider: alb, alb: {mechanism: nlm, pool: [x]}}
+  u: {provider: alb, alb: {mechanism: ur, user_router: {default_backend: x}}}
 ";
     let environment = crate::config::Environment::default();
     let document = crate::config::Document::of_text("a", text, &environment).unwrap();

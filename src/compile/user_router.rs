@@ -1,0 +1,95 @@
+//! Block `alb.user_router`: routes by user name. Contract: ALB page, 2.2 and 6.6.
+
+use ringway_shards::plan::{AuthenticatorKind, BackendId, Secret, UserRoute, UserRouter};
+use serde_json::Value as Json;
+
+use super::context::Context;
+use super::effective::MASK;
+use super::graph::router_path;
+use super::roster::{Role, Roster};
+use crate::config::alb::{User, UserRouter as Written};
+use crate::config::{Caution, Path, defaults};
+
+/// The routes as ids. Names that lead nowhere are already reported by the graph.
+pub(super) fn compile(
+    context: &mut Context<'_>,
+    roster: &Roster<'_>,
+    name: &str,
+    written: &Written,
+) -> UserRouter {
+    let at = router_path(name);
+    if let Some(default) = &written.default_backend {
+        context.note_written(&at.key("default_backend"), Json::from(default.as_str()));
+    }
+    let no_route_status = context.pick(
+        &at.key("no_route_status_code"),
+        written.no_route_status_code,
+        defaults::NO_ROUTE_STATUS,
+    );
+    let listed = written.users.as_ref().map_or(&[][..], |users| &users.0);
+    let mut has_route = written.default_backend.is_some();
+    let mut users = std::collections::HashMap::new();
+    for (user, route) in listed {
+        let here = at.key("users").key(user);
+        has_route |= route.to_backend.is_some();
+        let compiled = user_route(context, roster, &here, route);
+        users.insert(user.as_str().into(), compiled);
+    }
+    if !has_route {
+        let status = no_route_status;
+        context.warn_key(&at, Caution::EmptyRouter { status });
+    }
+    UserRouter {
+        default_backend: id(roster, written.default_backend.as_deref()),
+        no_route_status,
+        users,
+        observer: AuthenticatorKind::Basic,
+    }
+}
+
+fn user_route(
+    context: &mut Context<'_>,
+    roster: &Roster<'_>,
+    at: &Path,
+    written: &User,
+) -> UserRoute {
+    let shown = [
+        ("to_backend", written.to_backend.as_deref()),
+        ("to_user", written.to_user.as_deref()),
+        (
+            "to_credential",
+            written.to_credential.as_ref().map(|_| MASK),
+        ),
+    ];
+    for (key, value) in shown {
+        if let Some(value) = value {
+            context.note_written(&at.key(key), Json::from(value));
+        }
+    }
+    if written.to_backend.is_none() {
+        let reason = "credentials are replaced only on the way to a to_backend";
+        context.warn_no_effect(&at.key("to_user"), reason);
+        context.warn_no_effect(&at.key("to_credential"), reason);
+    }
+    let filled = |text: &&String| !text.is_empty();
+    UserRoute {
+        to_backend: id(roster, written.to_backend.as_deref()),
+        to_user: written
+            .to_user
+            .as_ref()
+            .filter(filled)
+            .map(|name| name.as_str().into()),
+        to_credential: written
+            .to_credential
+            .as_ref()
+            .filter(filled)
+            .map(|secret| Secret::new(secret.as_str())),
+    }
+}
+
+fn id(roster: &Roster<'_>, name: Option<&str>) -> Option<BackendId> {
+    match roster.get(name?)?.role {
+        Role::Live(id, _) => Some(id),
+        _ => None,
+    }
+}
