@@ -6,13 +6,17 @@
 
 mod admin;
 mod albs;
+mod authenticators;
 mod backends;
 mod context;
 mod control;
+mod edits;
 mod effective;
 mod graph;
 mod health;
 mod listeners;
+mod networks;
+mod paths;
 mod pools;
 mod roster;
 mod routes;
@@ -32,7 +36,10 @@ pub use effective::{Effective, Provenance, Row};
 
 use crate::config::files::{self, Files};
 use crate::config::units::Period;
-use crate::config::{Document, Environment, Fault, LoadOptions, Path, Problem, defaults, load};
+use crate::config::{
+    Document, Environment, Fault, LoadOptions, Path, Problem, defaults, load, logging,
+};
+use authenticators::Authenticators;
 use context::Context;
 use roster::Roster;
 
@@ -127,7 +134,8 @@ pub fn compile(document: &Document, inputs: &Inputs<'_>) -> Result<Compiled, Vec
     let main = main_settings(&mut context);
     let mut admin = admin::compile(&mut context);
     let shards = shards::compile(&mut context);
-    let backends = backends::compile(&mut context, &roster, &graph);
+    let authenticators = Authenticators::new(&mut context);
+    let backends = backends::compile(&mut context, &roster, &graph, &authenticators);
     let listeners = listeners::compile(&mut context, &roster, &mut admin);
     let health_checks = health::compile(&mut context, &roster, &backends);
     let pools = pools::compile(&mut context, &roster, &graph, &health_checks);
@@ -155,7 +163,7 @@ pub fn compile(document: &Document, inputs: &Inputs<'_>) -> Result<Compiled, Vec
         server_name: main.server_name,
         listeners,
         backends: backends.into_iter().map(std::sync::Arc::new).collect(),
-        authenticators: Vec::new(),
+        authenticators: authenticators.into_plan(),
         pools: pools.plans,
     };
     Ok(Compiled { plan, control })
@@ -218,23 +226,8 @@ fn main_settings(context: &mut Context<'_>) -> MainSettings {
                 "debug" => LogLevel::Debug,
                 _ => LogLevel::Info,
             },
-            file: (!file.is_empty()).then(|| log_file(&file, instance)),
+            file: (!file.is_empty()).then(|| logging::file_name(&file, instance)),
         },
-    }
-}
-
-/// The log file's name with the instance number in it: `a.log` becomes `a.3.log`.
-fn log_file(name: &str, instance: u32) -> std::path::PathBuf {
-    let path = std::path::PathBuf::from(name);
-    if instance == 0 {
-        return path;
-    }
-    match path.extension() {
-        Some(extension) => {
-            let extension = format!("{instance}.{}", extension.to_string_lossy());
-            path.with_extension(extension)
-        }
-        None => std::path::PathBuf::from(format!("{name}.{instance}")),
     }
 }
 

@@ -5,6 +5,7 @@
 
 pub mod admin;
 pub mod alb;
+pub mod authenticators;
 pub mod backends;
 mod check;
 pub mod defaults;
@@ -18,6 +19,7 @@ pub mod listeners;
 mod load;
 pub mod logging;
 pub mod origin_url;
+pub mod paths;
 mod problem;
 pub mod schema;
 pub mod server;

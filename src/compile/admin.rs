@@ -224,6 +224,7 @@ fn refuse_proxy_keys(context: &mut Context<'_>, listener: &'static str, at: &Pat
             "tls_port" | "tls_address" => Fault::AdminTls { listener },
             "idle_timeout"
             | "body_progress_timeout"
+            | "trusted_proxies"
             | "max_request_body_size_bytes"
             | "truncate_request_body_too_large" => Fault::AdminListenerKey { listener },
             _ => continue,

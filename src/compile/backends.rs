@@ -1,14 +1,15 @@
 //! Section `backends`: origins, and ALBs by way of `pools`.
 
 use ringway_shards::plan::{
-    Backend, BackendId, BackendKind, ForwardedHeaders, Origin, OriginProvider, PathRule,
+    Backend, BackendId, BackendKind, ForwardedHeaders, Latency, Origin, OriginProvider,
 };
 use serde_json::{Map, Value as Json};
 
+use super::authenticators::Authenticators;
 use super::context::Context;
 use super::graph::Graph;
 use super::roster::{Entry, Live, Roster};
-use super::{albs, tls};
+use super::{albs, paths, tls, user_router};
 use crate::config::origin_url::OriginUrl;
 use crate::config::{Fault, Path, defaults};
 
@@ -17,6 +18,7 @@ pub(super) fn compile(
     context: &mut Context<'_>,
     roster: &Roster<'_>,
     graph: &Graph,
+    authenticators: &Authenticators,
 ) -> Vec<Backend> {
     let mut backends = Vec::new();
     for (id, live, entry) in roster.live() {
@@ -39,21 +41,68 @@ pub(super) fn compile(
                     .map(|origin| (BackendKind::Origin(Box::new(origin)), bytes))
             }
         };
-        if let Some((kind, capture_bytes_max)) = compiled {
-            backends.push(Backend {
-                id,
-                name: entry.name.into(),
-                provider_label: live.name(),
-                replica_group: replica_group.into(),
-                capture_bytes_max,
-                paths: vec![PathRule::all()],
-                latency: None,
-                compressible_types: Vec::new(),
-                kind,
-            });
+        let paths = paths::compile(context, authenticators, live, entry);
+        let latency = latency(context, &at, entry);
+        let compressible_types = compressible_types(context, &at, entry);
+        let Some((mut kind, capture_bytes_max)) = compiled else {
+            continue;
+        };
+        if let BackendKind::Alb(alb) = &mut kind
+            && let Some(router) = &mut alb.user_router
+        {
+            user_router::settle(context, authenticators, entry, &paths, router);
         }
+        backends.push(Backend {
+            id,
+            name: entry.name.into(),
+            provider_label: live.name(),
+            replica_group: replica_group.into(),
+            capture_bytes_max,
+            paths,
+            latency,
+            compressible_types,
+            kind,
+        });
     }
     backends
+}
+
+/// Simulated latency; without an end it is always the same.
+fn latency(context: &mut Context<'_>, at: &Path, entry: &Entry<'_>) -> Option<Latency> {
+    let (min_at, max_at) = (at.key("latency_min"), at.key("latency_max"));
+    let min = context.pick(&min_at, entry.written.latency_min, defaults::LATENCY);
+    let max = entry.written.latency_max;
+    let max = context.pick_or_derive(&max_at, max, min, "latency_min");
+    if max < min {
+        context.fail_value(&max_at, Fault::LatencyOrder);
+    }
+    (!max.0.is_zero()).then_some(Latency {
+        min: min.0,
+        max: max.0,
+    })
+}
+
+/// Content types in lower case, without parameters.
+fn compressible_types(context: &mut Context<'_>, at: &Path, entry: &Entry<'_>) -> Vec<Box<str>> {
+    let at = at.key("compressible_types");
+    let written = entry.written.compressible_types.clone();
+    let types = context.pick_texts(&at, written, defaults::COMPRESSIBLE_TYPES);
+    for (index, text) in types.iter().enumerate() {
+        if !is_content_type(text) {
+            let text = text.clone();
+            context.fail_value(&at.item(index), Fault::ContentType { text });
+        }
+    }
+    let lower = types.iter().map(|text| text.to_ascii_lowercase().into());
+    lower.collect()
+}
+
+/// `kind/type` or `kind/*`.
+fn is_content_type(text: &str) -> bool {
+    let fits = |byte: u8| byte.is_ascii_alphanumeric() || b"!#$&-^_.+".contains(&byte);
+    let is_token = |part: &str| !part.is_empty() && part.bytes().all(fits);
+    text.split_once('/')
+        .is_some_and(|(kind, rest)| is_token(kind) && (rest == "*" || is_token(rest)))
 }
 
 /// The capture cap of an origin: its own, the common one, the default; 0 stands for "not set".

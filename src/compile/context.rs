@@ -56,6 +56,13 @@ impl<'a> Context<'a> {
         }
     }
 
+    /// Whether the value at this path is missing because it was refused.
+    pub(super) fn was_refused(&self, path: &Path) -> bool {
+        let path = path.to_string();
+        let mut problems = self.document.problems.iter();
+        problems.any(|problem| problem.at.path == path)
+    }
+
     pub(super) fn warn_key(&mut self, path: &Path, caution: Caution) {
         let at = self.document.place_of_key(path);
         self.warnings.push(Warning { at, caution });
@@ -109,6 +116,20 @@ impl<'a> Context<'a> {
             contract: preset.contract,
         };
         self.pick(path, written.map(str::to_owned), preset)
+    }
+
+    /// As [`pick`](Self::pick), for lists of texts.
+    pub(super) fn pick_texts(
+        &mut self,
+        path: &Path,
+        written: Option<Vec<String>>,
+        preset: Preset<&'static [&'static str]>,
+    ) -> Vec<String> {
+        let preset = Preset {
+            value: preset.value.iter().map(|text| (*text).to_owned()).collect(),
+            contract: preset.contract,
+        };
+        self.pick(path, written, preset)
     }
 
     /// The written value, or one that follows from something else.

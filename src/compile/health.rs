@@ -256,6 +256,14 @@ fn codes(
     at: &Path,
     written: Option<&[String]>,
 ) -> Vec<RangeInclusive<u16>> {
+    if written.is_some_and(<[String]>::is_empty) {
+        context.fail_value(
+            at,
+            Fault::EmptyList {
+                what: "status code",
+            },
+        );
+    }
     match written.filter(|codes| !codes.is_empty()) {
         Some(written) => {
             let shown = |code: &String| match code.parse::<u16>() {

@@ -3,14 +3,14 @@
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
 use ringway_io::net::tls::ServerTls;
-use ringway_shards::plan::{Listener, ListenerId, RouteTable};
+use ringway_shards::plan::{Listener, ListenerId, Network, RouteTable};
 use serde_json::Value as Json;
 
 use super::admin::Admin;
 use super::context::Context;
 use super::effective::Provenance;
 use super::roster::Roster;
-use super::{routes, tls};
+use super::{networks, routes, tls};
 use crate::config::defaults::{self, Preset};
 use crate::config::listeners::Listener as Written;
 use crate::config::units::{Period, Port};
@@ -81,6 +81,7 @@ struct Settings {
     body_progress_timeout: Period,
     body_bytes: i64,
     truncate: bool,
+    trusted_proxies: Option<Vec<Network>>,
 }
 
 /// An address under its new or its old key.
@@ -183,6 +184,11 @@ impl Settings {
             ),
             body_bytes,
             truncate,
+            trusted_proxies: networks::list(
+                context,
+                &at.key("trusted_proxies"),
+                own.trusted_proxies.as_deref(),
+            ),
         }
     }
 
@@ -240,7 +246,7 @@ impl Settings {
             body_progress_timeout: self.body_progress_timeout.0,
             request_body_bytes_max: u64::try_from(self.body_bytes).ok(),
             truncate_request_body: self.truncate,
-            trusted_proxies: None,
+            trusted_proxies: self.trusted_proxies.clone(),
             ping_path: ping_path.into(),
             routes: routes.clone(),
         }

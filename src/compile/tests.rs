@@ -9,8 +9,10 @@ use super::{Compiled, Host, Inputs, compile};
 use crate::config::files::Files;
 use crate::config::{Document, Environment};
 
+mod authenticators;
 mod invalid;
 mod mechanisms;
+mod paths;
 mod tolerated;
 
 fn host() -> Host {
@@ -23,17 +25,21 @@ fn host() -> Host {
 
 /// Compiles a text; problems come as lines.
 fn compiled(text: &str) -> Result<Compiled, Vec<String>> {
+    compiled_with(text, &Files::default())
+}
+
+/// The same with these contents of files.
+fn compiled_with(text: &str, files: &Files) -> Result<Compiled, Vec<String>> {
     let environment = Environment::of_pairs(&[("TOKEN", "s3cret")]);
     let lines = |problems: Vec<crate::config::Problem>| -> Vec<String> {
         problems.iter().map(ToString::to_string).collect()
     };
     let document = Document::of_text("a.yaml", text, &environment).map_err(lines)?;
     let host = host();
-    let files = Files::default();
     let inputs = Inputs {
         generation: Generation(7),
         host: &host,
-        files: &files,
+        files,
     };
     compile(&document, &inputs).map_err(lines)
 }

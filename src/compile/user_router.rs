@@ -1,14 +1,17 @@
 //! Block `alb.user_router`: routes by user name. Contract: ALB page, 2.2 and 6.6.
 
-use ringway_shards::plan::{AuthenticatorKind, BackendId, Secret, UserRoute, UserRouter};
+use ringway_shards::plan::{
+    Authenticator, AuthenticatorKind, BackendId, PathRule, Secret, UserRoute, UserRouter,
+};
 use serde_json::Value as Json;
 
+use super::authenticators::Authenticators;
 use super::context::Context;
 use super::effective::MASK;
 use super::graph::router_path;
-use super::roster::{Role, Roster};
+use super::roster::{Entry, Role, Roster};
 use crate::config::alb::{User, UserRouter as Written};
-use crate::config::{Caution, Path, defaults};
+use crate::config::{Caution, Fault, Path, defaults};
 
 /// The routes as ids. Names that lead nowhere are already reported by the graph.
 pub(super) fn compile(
@@ -44,6 +47,41 @@ pub(super) fn compile(
         no_route_status,
         users,
         observer: AuthenticatorKind::Basic,
+    }
+}
+
+/// Puts in what follows from the ALB's authenticators: where names are read, and whether credentials may be
+/// replaced at all. Contract: ALB page, 6.6.
+pub(super) fn settle(
+    context: &mut Context<'_>,
+    authenticators: &Authenticators,
+    entry: &Entry<'_>,
+    paths: &[PathRule],
+    router: &mut UserRouter,
+) {
+    let ids = paths.iter().filter_map(|path| path.authenticator);
+    let used: Vec<&Authenticator> = ids.filter_map(|id| authenticators.get(id)).collect();
+    // The default is what every built provider reads: all terminals are of one.
+    if let Some(first) = used.first() {
+        router.observer = first.kind;
+    }
+    // One that is named but refused is not also missing.
+    let is_named = entry.written.authenticator_name.as_deref();
+    let is_refused = is_named.is_some_and(|name| name != "none") && used.is_empty();
+    if is_refused || used.iter().any(|authenticator| !authenticator.observe_only) {
+        return;
+    }
+    let written = entry.written.alb.as_ref();
+    let written = written.and_then(|alb| alb.user_router.as_ref()?.users.as_ref());
+    for (user, route) in written.iter().flat_map(|users| &users.0) {
+        let at = router_path(entry.name).key("users").key(user);
+        let keys = [
+            ("to_user", route.to_user.is_some()),
+            ("to_credential", route.to_credential.is_some()),
+        ];
+        if let Some((key, _)) = keys.into_iter().find(|(_, is_written)| *is_written) {
+            context.fail_key(&at.key(key), Fault::SwapUnchecked);
+        }
     }
 }
 

@@ -28,7 +28,10 @@ pub const KEYS: &[Key] = &[
     Key::new("mgmt.reload_handler_path", Kind::Text),
     Key::new("mgmt.reload_drain_timeout", DURATION),
     Key::new("mgmt.reload_rate_limit", DURATION),
-    Key::new("mgmt.auto_reload_interval", DURATION),
+    Key::new(
+        "mgmt.auto_reload_interval",
+        Kind::DurationOrOff { min_ms: 10 },
+    ),
     Key::later("mgmt.purge_by_key_path", "caching"),
     Key::later("mgmt.purge_by_path_path", "caching"),
     Key::later("mgmt.pprof_listener", "the profile endpoint"),

@@ -6,6 +6,8 @@ use serde::Deserialize;
 
 use super::alb::{Alb, BYTES};
 use super::healthcheck::HealthCheck;
+use super::load::Named;
+use super::paths::{Cors, PathEntry};
 use super::schema::{Key, Kind, Providers};
 use super::units::Period;
 
@@ -103,6 +105,24 @@ pub struct Backend {
     pub prometheus: Option<Prometheus>,
     /// TLS, both sides.
     pub tls: Option<Tls>,
+    /// Who asks for credentials; `none`: nobody.
+    pub authenticator_name: Option<String>,
+    /// Shortest simulated latency.
+    pub latency_min: Option<Period>,
+    /// Longest simulated latency.
+    pub latency_max: Option<Period>,
+    /// Content types that are compressed towards clients.
+    pub compressible_types: Option<Vec<String>>,
+    /// Changes to request headers on all paths, in written order.
+    pub request_headers: Option<Named<String>>,
+    /// Changes to query parameters on all paths, in written order.
+    pub request_params: Option<Named<String>>,
+    /// Changes to answer headers on all paths, in written order.
+    pub response_headers: Option<Named<String>>,
+    /// Cross-origin headers of all paths.
+    pub cors: Option<Cors>,
+    /// What is done on single paths.
+    pub paths: Option<Vec<PathEntry>>,
     /// Probes.
     pub healthcheck: Option<HealthCheck>,
     /// Balancing.

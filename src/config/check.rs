@@ -5,6 +5,7 @@
 
 use serde_json::{Map, Value as Json};
 
+use super::authenticators::hash_form;
 use super::backends::Provider;
 use super::environment::Environment;
 use super::fault::{Caution, Fault};
@@ -133,9 +134,11 @@ impl Walk<'_> {
             (Kind::Section | Kind::Names | Kind::PoolEntry, Value::Map(_)) => {
                 Some(self.map(node, level, path, provider))
             }
-            (Kind::TextMap, Value::Map(entries)) => Some(self.text_map(entries, key, path)),
+            (Kind::TextMap | Kind::Credentials, Value::Map(entries)) => {
+                Some(self.text_map(entries, key, path))
+            }
             (Kind::Items, Value::List(items)) => Some(self.items(items, level, path, provider)),
-            (Kind::Texts | Kind::Codes, Value::List(items)) => {
+            (Kind::Texts | Kind::Codes | Kind::Choices(_), Value::List(items)) => {
                 let texts = self.scalars(items, key, path);
                 Some(Json::Array(texts.into_iter().map(Json::String).collect()))
             }
@@ -148,6 +151,8 @@ impl Walk<'_> {
                 | Kind::Items
                 | Kind::Texts
                 | Kind::TextMap
+                | Kind::Credentials
+                | Kind::Choices(_)
                 | Kind::Codes,
                 _,
             )
@@ -234,7 +239,9 @@ impl Walk<'_> {
     }
 
     fn scalar(&mut self, text: &str, mark: &Mark, key: &Key, path: &Path) -> Option<Json> {
-        let expanded = match key.env {
+        // What looks like variables in a hash are parts of it.
+        let is_hash = key.kind == Kind::Credentials && hash_form(text).is_some();
+        let expanded = match key.env && !is_hash {
             true => {
                 let (expanded, unset) = self.environment.expand(text);
                 for name in unset {

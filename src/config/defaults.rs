@@ -120,6 +120,53 @@ pub const CAPTURE_BYTES: Preset<u64> = preset(256 * MIB, "ALB, 2.1");
 pub const FANOUT_BYTES: Preset<u64> = preset(0, "ALB, 2.1");
 /// Longest range of a query; 0: no limit.
 pub const QUERY_RANGE: Preset<Period> = seconds(0, "configuration, 3.3");
+/// Shortest simulated latency.
+pub const LATENCY: Preset<Period> = seconds(0, "configuration, 3.4");
+/// Content types that are compressed towards clients.
+pub const COMPRESSIBLE_TYPES: Preset<&[&str]> = preset(
+    &[
+        "text/html",
+        "text/javascript",
+        "text/css",
+        "text/plain",
+        "text/xml",
+        "text/json",
+        "application/json",
+        "application/javascript",
+        "application/xml",
+    ],
+    "configuration, 3.4",
+);
+
+// Paths.
+
+/// Path of an entry.
+pub const PATH: Preset<&str> = preset("/", "configuration, 4");
+/// How it is compared.
+pub const MATCH_TYPE: Preset<&str> = preset("exact", "configuration, 4");
+/// Methods it serves.
+pub const METHODS: Preset<&[&str]> = preset(&["GET", "HEAD"], "configuration, 4");
+/// Who answers, of a backend with an origin.
+pub const HANDLER: Preset<&str> = preset("proxy", "configuration, 4");
+/// Who answers, of an ALB.
+pub const ALB_HANDLER: Preset<&str> = preset("alb", "ALB, 2.3");
+/// Status of a local answer.
+pub const RESPONSE_CODE: Preset<u16> = preset(200, "configuration, 4");
+/// Body of an answer that refuses a part of the Prometheus API. Contract: time series page, 1.
+pub const REFUSED_API_BODY: &str = "{\"status\":\"error\",\"errorType\":\"unavailable\",\"error\":\"this endpoint is not supported\"}";
+/// Not counted.
+pub const NO_METRICS: Preset<bool> = preset(false, "configuration, 4");
+/// What a `cors` block does to the origin's headers.
+pub const CORS_MODE: Preset<&str> = preset("replace", "configuration, 3.6");
+
+// Authenticators.
+
+/// Reads the user's name and checks nothing.
+pub const OBSERVE_ONLY: Preset<bool> = preset(false, "configuration, 6");
+/// Credentials go on to the origin.
+pub const PROXY_PRESERVE: Preset<bool> = preset(false, "configuration, 6");
+/// A refusal makes browsers ask for a password.
+pub const SHOW_LOGIN_FORM: Preset<bool> = preset(false, "configuration, 6");
 
 // ALBs.
 

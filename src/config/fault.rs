@@ -45,6 +45,8 @@ pub enum Fault {
     // Files.
     #[error("cannot read {file}: {reason}", file = file.display())]
     ReadFile { file: PathBuf, reason: String },
+    #[error("cannot write {file}: {reason}", file = file.display())]
+    WriteFile { file: PathBuf, reason: String },
     #[error("no configuration file in {directory}; its names must end in .yaml, .yml or .conf", directory = directory.display())]
     NoEligibleFile { directory: PathBuf },
     #[error("more than {files_max} configuration files")]
@@ -130,6 +132,60 @@ pub enum Fault {
     GroupOnPlainOrigin,
     #[error("replica_group has no meaning here: this ALB is not a member of a time series merge")]
     GroupOutsideMerge,
+    #[error("latency_max is less than latency_min")]
+    LatencyOrder,
+    #[error("{text:?} is not a content type; write one such as text/html or text/*")]
+    ContentType { text: String },
+
+    // Paths.
+    #[error("more than {paths_max} paths of one backend")]
+    TooManyPaths { paths_max: usize },
+    #[error("{methods} of this path: already served by paths[{other}]")]
+    PathTwice { methods: String, other: usize },
+    #[error("list at least one {what}")]
+    EmptyList { what: &'static str },
+    #[error("handler {handler:?} is unknown{hint}; known are {known}")]
+    UnknownHandler {
+        handler: String,
+        hint: String,
+        known: &'static str,
+    },
+    #[error("a {code} answer has no body")]
+    BodyOfEmptyAnswer { code: u16 },
+    #[error("there is no name behind the `{sign}`")]
+    EditWithoutName { sign: char },
+    #[error("{name} is changed twice here")]
+    EditTwice { name: String },
+    #[error("header {name} belongs to the connection: ringway writes it itself")]
+    FramingHeader { name: String },
+    #[error("Host can only be set: every request has exactly one")]
+    HostHeader,
+    #[error("only Access-Control-* headers belong here, not {name}")]
+    CorsHeader { name: String },
+    #[error("mode {mode} takes no headers; write merge or replace, or remove them")]
+    CorsHeaders { mode: String },
+
+    // Authenticators.
+    #[error("unknown authenticator {name:?}{hint}")]
+    UnknownAuthenticator { name: String, hint: String },
+    #[error("more than {authenticators_max} authenticators")]
+    TooManyAuthenticators { authenticators_max: usize },
+    #[error("no users: nobody could pass; write `users` or `users_file`, or `observe_only: true`")]
+    NoUsers,
+    #[error("more than {users_max} users")]
+    TooManyUsers { users_max: usize },
+    #[error("not a user's name: {reason}")]
+    UserName { reason: &'static str },
+    #[error("{reason}")]
+    Password { reason: &'static str },
+    #[error("line {line} of the file: {reason}")]
+    UsersFile { line: usize, reason: String },
+    #[error("a realm has only plain characters, no quotes and no backslashes")]
+    Realm,
+    #[error(
+        "credentials are replaced only after they were checked: this ALB needs an authenticator_name, of one without observe_only"
+    )]
+    SwapUnchecked,
 
     // ALBs.
     #[error("a backend of provider alb needs an `alb` block")]
@@ -187,6 +243,8 @@ pub enum Fault {
     AddressTaken { address: String, other: String },
     #[error("{address:?} is not an address; write an IP address, or leave it out for all")]
     BadAddress { address: String },
+    #[error("{text:?} is neither an address nor a network such as 10.0.0.0/8")]
+    BadNetwork { text: String },
     #[error("TLS on listener {listener} is not built yet; remove this key")]
     AdminTls { listener: &'static str },
     #[error("{needs} is needed as well: a certificate and its key go together")]
@@ -240,6 +298,8 @@ pub enum Caution {
     NameNotSegment { name: String },
     #[error("the pool is empty: every request is answered 502")]
     EmptyPool,
+    #[error("this is network {network}")]
+    HostBits { network: String },
     #[error("the router has no route: every request is answered {status}")]
     EmptyRouter { status: u16 },
     #[error("longer than the interval: a slow probe delays the next")]

@@ -8,14 +8,19 @@ use std::io::Read;
 use std::path::{Path as FilePath, PathBuf};
 
 use ringway_io::net::tls::SystemRoots;
+use rustix::fs::{Access, AtFlags, CWD, accessat};
 
 use super::fault::{Caution, Fault};
 use super::load::Document;
+use super::logging;
 use super::problem::{Problem, Warning};
 use super::tree::Path;
 
 /// Most bytes of a certificate or key file.
 pub const PEM_BYTES_MAX: u64 = 1024 * 1024;
+
+/// Most bytes of a file with users.
+pub const USERS_BYTES_MAX: u64 = 16 * 1024 * 1024;
 
 /// Contents of the files, by the name that was written. Names are relative to the working directory.
 #[derive(Clone, Debug, Default)]
@@ -72,25 +77,35 @@ pub fn read(document: &Document) -> Files {
         ];
         for (key, file, is_key) in single {
             if let Some(file) = file.as_deref().filter(|file| !file.is_empty()) {
-                files.read(document, &at.key(key), file, is_key);
+                files.read(document, &at.key(key), file, PEM_BYTES_MAX);
+                if is_key {
+                    files.warn_if_open(document, &at.key(key), file);
+                }
             }
         }
         let authorities = tls.certificate_authority_paths.iter().flatten();
         for (index, file) in authorities.enumerate() {
             let at = at.key("certificate_authority_paths").item(index);
-            files.read(document, &at, file, false);
+            files.read(document, &at, file, PEM_BYTES_MAX);
         }
     }
+    for (name, authenticator) in &document.written.authenticators.0 {
+        let file = authenticator.users_file.as_deref();
+        if let Some(file) = file.filter(|file| !file.is_empty()) {
+            let at = Path::of(&["authenticators", name, "users_file"]);
+            files.read(document, &at, file, USERS_BYTES_MAX);
+        }
+    }
+    files.check_log(document);
     files
 }
 
 impl Files {
-    fn read(&mut self, document: &Document, at: &Path, name: &str, is_key: bool) {
+    fn read(&mut self, document: &Document, at: &Path, name: &str, bytes_max: u64) {
         if self.contents.contains_key(name) {
             return;
         }
-        let file = FilePath::new(name);
-        match read_bounded(file) {
+        match read_bounded(FilePath::new(name), bytes_max) {
             Ok(content) => {
                 self.contents.insert(name.to_owned(), content);
             }
@@ -99,30 +114,71 @@ impl Files {
                 fault,
             }),
         }
-        if is_key && is_open(file) {
+    }
+
+    fn warn_if_open(&mut self, document: &Document, at: &Path, name: &str) {
+        let file = PathBuf::from(name);
+        if is_open(&file) {
             self.warnings.push(Warning {
                 at: document.place_of_value(at),
-                caution: Caution::OpenKey {
-                    file: PathBuf::from(name),
-                },
+                caution: Caution::OpenKey { file },
+            });
+        }
+    }
+
+    /// The log must be writable. Nothing is written here, and no file is made.
+    fn check_log(&mut self, document: &Document) {
+        let written = document.written.logging.log_file.as_deref();
+        let Some(name) = written.filter(|name| !name.is_empty()) else {
+            return;
+        };
+        let instance = document.written.main.instance_id.unwrap_or(0);
+        let file = logging::file_name(name, instance);
+        if let Err(error) = writable(&file) {
+            let reason = error.to_string();
+            self.problems.push(Problem {
+                at: document.place_of_value(&Path::of(&["logging", "log_file"])),
+                fault: Fault::WriteFile { file, reason },
             });
         }
     }
 }
 
-fn read_bounded(file: &FilePath) -> Result<Vec<u8>, Fault> {
+/// Whether this process, as it is now, may do so.
+fn allowed(file: &FilePath, access: Access) -> std::io::Result<()> {
+    Ok(accessat(CWD, file, access, AtFlags::EACCESS)?)
+}
+
+/// Whether a file can be written, or made where it is not there.
+fn writable(file: &FilePath) -> std::io::Result<()> {
+    match std::fs::metadata(file) {
+        Ok(meta) if meta.is_dir() => Err(std::io::Error::other("it is a folder")),
+        Ok(_) => allowed(file, Access::WRITE_OK),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+            let folder = file
+                .parent()
+                .filter(|folder| !folder.as_os_str().is_empty());
+            let folder = folder.unwrap_or(FilePath::new("."));
+            if !std::fs::metadata(folder)?.is_dir() {
+                return Err(std::io::Error::other("it would be in what is no folder"));
+            }
+            allowed(folder, Access::WRITE_OK | Access::EXEC_OK)
+        }
+        Err(error) => Err(error),
+    }
+}
+
+fn read_bounded(file: &FilePath, bytes_max: u64) -> Result<Vec<u8>, Fault> {
     let mut bytes = Vec::new();
     regular(file)
         .and_then(|()| std::fs::File::open(file))
-        .and_then(|open| open.take(PEM_BYTES_MAX + 1).read_to_end(&mut bytes))
+        .and_then(|open| open.take(bytes_max + 1).read_to_end(&mut bytes))
         .map_err(|error| Fault::ReadFile {
             file: file.to_owned(),
             reason: error.to_string(),
         })?;
-    if bytes.len() as u64 > PEM_BYTES_MAX {
-        return Err(Fault::FileTooLarge {
-            bytes_max: PEM_BYTES_MAX,
-        });
+    if bytes.len() as u64 > bytes_max {
+        return Err(Fault::FileTooLarge { bytes_max });
     }
     Ok(bytes)
 }

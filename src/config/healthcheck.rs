@@ -22,10 +22,7 @@ pub const KEYS: &[Key] = &[
     Key::new("backends.*.healthcheck", Kind::Section).only(Providers::Origin),
     Key::new(
         "backends.*.healthcheck.interval",
-        Kind::Duration {
-            min_ms: 0,
-            max_ms: 0,
-        },
+        Kind::DurationOrOff { min_ms: 10 },
     ),
     Key::new(
         "backends.*.healthcheck.timeout",

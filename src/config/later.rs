@@ -3,7 +3,6 @@
 use super::schema::Key;
 
 const CACHING: &str = "caching";
-const PATHS: &str = "path settings and header changes";
 
 /// The keys.
 pub const KEYS: &[Key] = &[
@@ -12,29 +11,20 @@ pub const KEYS: &[Key] = &[
     Key::later("negative-caches", CACHING),
     Key::later("rules", "rules"),
     Key::later("request_rewriters", "request rewriters"),
-    Key::later("authenticators", "authenticators"),
     Key::later("tracing", "tracing"),
     Key::later("discovery", "discovery of members"),
     Key::later("kind", "resource documents of the forward proxy"),
     Key::later("version", "resource documents of the forward proxy"),
     Key::later("metadata", "resource documents of the forward proxy"),
     Key::later("spec", "resource documents of the forward proxy"),
-    Key::later("backends.*.paths", PATHS),
-    Key::later("backends.*.request_headers", PATHS),
-    Key::later("backends.*.request_params", PATHS),
-    Key::later("backends.*.response_headers", PATHS),
-    Key::later("backends.*.cors", PATHS),
     Key::later("backends.*.rule_name", "rules"),
     Key::later("backends.*.req_rewriter_name", "request rewriters"),
-    Key::later("backends.*.authenticator_name", "authenticators"),
     Key::later("backends.*.tracing_name", "tracing"),
     Key::later(
         "backends.*.require_tls",
         "refusing plain HTTP for one backend",
     ),
     Key::later("backends.*.sigv4", "request signing"),
-    Key::later("backends.*.latency_min", "simulated latency"),
-    Key::later("backends.*.latency_max", "simulated latency"),
     Key::later("backends.*.prometheus.instant_round", CACHING),
     Key::later("backends.*.cache_name", CACHING),
     Key::later("backends.*.negative_cache_name", CACHING),
@@ -56,7 +46,6 @@ pub const KEYS: &[Key] = &[
     Key::later("backends.*.shard_max_size_time", CACHING),
     Key::later("backends.*.shard_step", CACHING),
     Key::later("backends.*.proxy_only", CACHING),
-    Key::later("backends.*.compressible_types", "response compression"),
     Key::later("backends.*.dearticulate_upstream_ranges", CACHING),
     Key::later("backends.*.multipart_ranges_disabled", CACHING),
 ];

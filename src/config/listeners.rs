@@ -33,6 +33,7 @@ pub const KEYS: &[Key] = &[
     Key::new("listeners.*.body_progress_timeout", TIMEOUT),
     Key::new("listeners.*.max_request_body_size_bytes", BODY),
     Key::new("listeners.*.truncate_request_body_too_large", Kind::Bool),
+    Key::new("listeners.*.trusted_proxies", Kind::Texts),
     Key::new("frontend", Kind::Section).deprecated("listeners.default"),
     Key::new("frontend.listen_address", Kind::Text),
     Key::new("frontend.listen_port", Kind::Port),
@@ -70,6 +71,8 @@ pub struct Listener {
     pub max_request_body_size_bytes: Option<i64>,
     /// Cut a larger body instead of refusing it.
     pub truncate_request_body_too_large: Option<bool>,
+    /// Addresses and networks whose forwarding headers are believed.
+    pub trusted_proxies: Option<Vec<String>>,
 }
 
 /// Section `frontend` as written: overlays `listeners.default`.

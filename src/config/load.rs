@@ -14,7 +14,7 @@ use super::environment::Environment;
 use super::fault::Fault;
 use super::problem::{Mark, Place, Problem, Warning};
 use super::tree::{Node, Path, Step};
-use super::{admin, backends, listeners, logging, server, shards};
+use super::{admin, authenticators, backends, listeners, logging, server, shards};
 
 /// Where the configuration is looked for when no place is given.
 pub const DEFAULT_PATHS: &[&str] = &["/etc/ringway/ringway.yaml", "/etc/trickster/trickster.yaml"];
@@ -61,6 +61,8 @@ pub struct Written {
     pub listeners: BTreeMap<String, listeners::Listener>,
     /// Section `frontend`.
     pub frontend: listeners::Frontend,
+    /// Section `authenticators`, in written order.
+    pub authenticators: Named<authenticators::Authenticator>,
     /// Section `backends`, in written order.
     pub backends: Named<backends::Backend>,
 }

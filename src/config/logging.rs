@@ -1,5 +1,7 @@
 //! Section `logging`.
 
+use std::path::PathBuf;
+
 use serde::Deserialize;
 
 use super::schema::{Key, Kind};
@@ -22,4 +24,19 @@ pub struct Logging {
     pub log_level: Option<String>,
     /// File; standard output without one.
     pub log_file: Option<String>,
+}
+
+/// The log file's name with the instance number in it: `a.log` becomes `a.3.log`.
+pub fn file_name(name: &str, instance: u32) -> PathBuf {
+    let path = PathBuf::from(name);
+    if instance == 0 {
+        return path;
+    }
+    match path.extension() {
+        Some(extension) => {
+            let extension = format!("{instance}.{}", extension.to_string_lossy());
+            path.with_extension(extension)
+        }
+        None => PathBuf::from(format!("{name}.{instance}")),
+    }
 }

@@ -6,7 +6,10 @@
 use std::collections::BTreeMap;
 
 use super::units::{PERIOD_FORM, Period, Port, parse_bool, parse_codes, parse_cpus, parse_int};
-use super::{admin, alb, backends, healthcheck, later, listeners, logging, server, shards};
+use super::{
+    admin, alb, authenticators, backends, healthcheck, later, listeners, logging, paths, server,
+    shards,
+};
 
 /// One key.
 #[derive(Debug)]
@@ -40,6 +43,8 @@ pub enum Kind {
     Texts,
     /// A mapping of names to texts.
     TextMap,
+    /// A mapping of names to passwords; hashes are not expanded, since they are full of `$`.
+    Credentials,
     /// True or false.
     Bool,
     /// A whole number within bounds.
@@ -56,6 +61,11 @@ pub enum Kind {
         /// Longest; 0: no bound.
         max_ms: u64,
     },
+    /// A duration, or 0 for off.
+    DurationOrOff {
+        /// Shortest that is not off, in milliseconds.
+        min_ms: u64,
+    },
     /// A port, 0 for off, `any` for a free one.
     Port,
     /// A port, 0 or -1 for off.
@@ -64,6 +74,8 @@ pub enum Kind {
     Choice(&'static [&'static str]),
     /// One of these words, in any case.
     ChoiceAnyCase(&'static [&'static str]),
+    /// A list of these words.
+    Choices(&'static [&'static str]),
     /// A list of status codes and ranges of them.
     Codes,
     /// A processor list: text or a list of numbers.
@@ -191,7 +203,7 @@ impl Kind {
     /// What it takes, in an operator's words.
     pub fn expected(self) -> String {
         match self {
-            Kind::Section | Kind::Names | Kind::TextMap => "a mapping".into(),
+            Kind::Section | Kind::Names | Kind::TextMap | Kind::Credentials => "a mapping".into(),
             Kind::Items | Kind::Texts => "a list".into(),
             Kind::Text => "a text".into(),
             Kind::Bool => "true or false".into(),
@@ -209,11 +221,15 @@ impl Kind {
                 shown_ms(min_ms),
                 shown_ms(max_ms)
             ),
+            Kind::DurationOrOff { min_ms } => {
+                format!("{PERIOD_FORM}, at least {}, or 0 for off", shown_ms(min_ms))
+            }
             Kind::Port => "a port from 1 to 65535, 0 for off or `any` for a free one".into(),
             Kind::PortOrMinusOne => "a port from 1 to 65535, or 0 or -1 for off".into(),
             Kind::Choice(words) | Kind::ChoiceAnyCase(words) => {
                 format!("one of {}", words.join(", "))
             }
+            Kind::Choices(words) => format!("a list of {}", words.join(", ")),
             Kind::Codes => "a list of status codes such as 200 or 200-299".into(),
             Kind::Cpus => "a processor list such as 2-5,8".into(),
             Kind::Count => "auto or a whole number from 1 to 1024".into(),
@@ -226,7 +242,9 @@ impl Kind {
     pub fn read(self, text: &str) -> Option<Plain> {
         let as_text = || Plain::Text(text.to_owned());
         match self {
-            Kind::Text | Kind::PoolEntry | Kind::Texts | Kind::TextMap => Some(as_text()),
+            Kind::Text | Kind::PoolEntry | Kind::Texts | Kind::TextMap | Kind::Credentials => {
+                Some(as_text())
+            }
             Kind::Bool => parse_bool(text).map(Plain::Bool),
             Kind::Int { min, max } => parse_int(text)
                 .filter(|n| (min..=max).contains(n))
@@ -236,10 +254,14 @@ impl Kind {
                 let fits = ms >= u128::from(min_ms) && (max_ms == 0 || ms <= u128::from(max_ms));
                 fits.then(as_text)
             }
+            Kind::DurationOrOff { min_ms } => {
+                let period = text.parse::<Period>().ok()?;
+                (period.0.is_zero() || period >= shown_ms(min_ms)).then(as_text)
+            }
             Kind::Port => text.parse::<Port>().ok().map(|_| as_text()),
             Kind::PortOrMinusOne if text == "-1" => Some(Plain::Text("0".into())),
             Kind::PortOrMinusOne => text.parse::<Port>().ok().map(|_| as_text()),
-            Kind::Choice(words) => words.contains(&text).then(as_text),
+            Kind::Choice(words) | Kind::Choices(words) => words.contains(&text).then(as_text),
             Kind::ChoiceAnyCase(words) => {
                 let lower = text.to_ascii_lowercase();
                 words.contains(&&*lower).then_some(Plain::Text(lower))
@@ -267,7 +289,9 @@ pub fn keys() -> impl Iterator<Item = &'static Key> {
         admin::KEYS,
         shards::KEYS,
         listeners::KEYS,
+        authenticators::KEYS,
         backends::KEYS,
+        paths::KEYS,
         alb::KEYS,
         healthcheck::KEYS,
         later::KEYS,

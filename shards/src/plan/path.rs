@@ -58,7 +58,7 @@ pub struct LocalAnswer {
 }
 
 /// Changes to a request on its way in and to its answer on its way out.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct Edits {
     /// Headers of the request; `Host` sets that of the request to the origin.
     pub request_headers: Vec<Edit>,

@@ -94,10 +94,11 @@ const KEYS: &[Row] = &[
         ],
     ),
     (
-        "backends: {a: {provider: rp, origin_url: 'http://a', paths: [], request_headers: {A: b}}}\n",
+        "backends: {a: {provider: rp, origin_url: 'http://a', paths: [{req_rewriter_name: x, handler: proxycache}], req_rewriter_name: x}}\n",
         &[
-            "a.yaml:1:54: backends.a.paths: not built yet: path settings and header changes; remove this key",
-            "a.yaml:1:65: backends.a.request_headers: not built yet: path settings and header changes; remove this key",
+            "a.yaml:1:63: backends.a.paths[0].req_rewriter_name: not built yet: request rewriters; remove this key",
+            "a.yaml:1:94: backends.a.paths[0].handler: not built yet: caching; remove this key",
+            "a.yaml:1:108: backends.a.req_rewriter_name: not built yet: request rewriters; remove this key",
         ],
     ),
     (

@@ -70,11 +70,30 @@ const DOUBTFUL: &[(&str, &[&str])] = &[
         &["a.yaml:4:55: backends.c.alb.fgr_status_codes: deprecated; write alb.fgr.status_codes"],
     ),
     (
-        "@TWO@  c: {provider: alb, alb: {mechanism: ur, max_capture_bytes: 5, user_router: {users: {u: {to_user: v}}}}}\n",
+        "@TWO@  c: {provider: alb, alb: {mechanism: ur, max_capture_bytes: 5, user_router: {users: {u: {}}}}}\n",
         &[
             "a.yaml:4:43: backends.c.alb.max_capture_bytes: no effect: one member is asked and its answer not captured",
             "a.yaml:4:65: backends.c.alb.user_router: the router has no route: every request is answered 502",
-            "a.yaml:4:91: backends.c.alb.user_router.users.u.to_user: no effect: credentials are replaced only on the way to a to_backend",
+        ],
+    ),
+    (
+        "authenticators: {k: {provider: basic, users: {u: p}, config: {realm: r}}, o: {provider: clickhouse, observe_only: true, users_file_format: csv, users: {u: p}}}\n@TWO@  c: {provider: alb, authenticator_name: k, alb: {mechanism: ur, user_router: {default_backend: a, users: {u: {to_user: v, to_credential: w}}}}}\n",
+        &[
+            "a.yaml:1:63: authenticators.k.config.realm: no effect: showLoginForm is not set",
+            "a.yaml:1:121: authenticators.o.users_file_format: no effect: users_file is not set",
+            "a.yaml:1:145: authenticators.o.users: no effect: with observe_only nobody is checked",
+            "a.yaml:5:112: backends.c.alb.user_router.users.u.to_user: no effect: credentials are replaced only on the way to a to_backend",
+            "a.yaml:5:124: backends.c.alb.user_router.users.u.to_credential: no effect: credentials are replaced only on the way to a to_backend",
+        ],
+    ),
+    (
+        "listeners: {default: {trusted_proxies: [10.1.2.3/8, 10.1.2.3]}}\n@TWO@",
+        &["a.yaml:1:41: listeners.default.trusted_proxies[0]: this is network 10.0.0.0/8"],
+    ),
+    (
+        "@TWO@  c: {provider: prometheus, origin_url: 'http://c', paths: [{path: /q, handler: query}, {path: /api/v1/label/a/values, handler: labels}]}\n",
+        &[
+            "a.yaml:4:72: backends.c.paths[0].handler: no effect: the API is known by its own path, whatever the handler",
         ],
     ),
     (
