@@ -13,6 +13,7 @@ mod framing_requests;
 mod framing_responses;
 mod framing_reuse;
 mod framing_upgrade;
+mod invalid;
 mod nginx_pool;
 mod oracle;
 mod regression;
