@@ -323,3 +323,66 @@ fn null_in_a_later_file_takes_a_backend_away() {
     let names: Vec<&str> = compiled.plan.backends.iter().map(|b| &*b.name).collect();
     assert_eq!(names, ["two"]);
 }
+
+#[test]
+fn a_user_router_has_as_many_targets_as_a_pool_has_members() {
+    let folder = Folder::new("targets");
+    let write = |count: usize| {
+        let mut users =
+            "backends: {r: {provider: alb, alb: {mechanism: ur, user_router: {users: {".to_owned();
+        for n in 0..count {
+            users += &format!("u{n}: {{to_backend: o{n}}}, ");
+        }
+        folder.write("a.yaml", users + "}}}}}\n");
+        for part in 0..4 {
+            let mut origins = "backends:\n".to_owned();
+            for n in (part..count).step_by(4) {
+                origins += &format!("  o{n}: {{provider: rp, origin_url: 'http://a'}}\n");
+            }
+            folder.write(&format!("b{part}.yaml"), origins);
+        }
+    };
+    write(10_000);
+    let compiled = built(&options(&folder.0));
+    assert_eq!(compiled.plan.pools[0].members.len(), 10_000);
+    write(10_001);
+    let (status, _, err) = checked(&options(&folder.0), false);
+    assert_eq!(status, EXIT_INVALID);
+    assert_eq!(
+        folder.short(&err),
+        ["a.yaml:1:52: backends.r.alb.user_router: more than 10000 members in one pool"]
+    );
+}
+
+#[test]
+fn user_files_and_logs_are_looked_at_before_anything_starts() {
+    let folder = Folder::new("users");
+    let users = folder.write("users", "casey:secret\n");
+    let log = folder.0.join("ringway.log");
+    let main = folder.write(
+        "main.yaml",
+        format!(
+            "logging: {{log_file: {}}}\nmain: {{instance_id: 3}}\nauthenticators: {{k: {{provider: basic, users_file: {}, users_file_format: htpasswd}}}}\n{ORIGIN}",
+            log.display(),
+            users.display()
+        ),
+    );
+    let first = built(&options(&main)).control.fingerprint;
+    assert!(!folder.0.join("ringway.3.log").exists(), "nothing is made");
+    folder.write("users", "casey:other\n");
+    assert_ne!(built(&options(&main)).control.fingerprint, first);
+    folder.write("users", vec![b'x'; 16 * 1024 * 1024 + 1]);
+    fs::create_dir(folder.0.join("ringway.3.log")).unwrap();
+    let (status, _, err) = checked(&options(&main), false);
+    assert_eq!(status, EXIT_INVALID);
+    let lines = folder.short(&err);
+    assert_eq!(lines.len(), 2, "{err}");
+    assert_eq!(
+        lines[0],
+        "main.yaml:1:21: logging.log_file: cannot write ringway.3.log: it is a folder"
+    );
+    assert!(
+        lines[1].ends_with("users_file: the file is larger than 16777216 bytes"),
+        "{err}"
+    );
+}

@@ -1,5 +1,7 @@
 //! What every part of the compiler carries: the document, and what it found so far.
 
+use std::collections::HashMap;
+
 use serde_json::Value as Json;
 
 use super::Inputs;
@@ -171,9 +173,9 @@ impl<'a> Context<'a> {
         }
         self.warnings.sort_by(|a, b| a.at.cmp(&b.at));
         self.warnings.dedup();
-        let backends = &self.document.written.backends.0;
-        self.effective
-            .sort(|name| backends.iter().position(|(known, _)| known == name));
+        let names = self.document.written.backends.0.iter().enumerate();
+        let places: HashMap<&str, usize> = names.map(|(at, (name, _))| (&**name, at)).collect();
+        self.effective.sort(|name| places.get(name).copied());
         Ok((self.effective, self.warnings))
     }
 }

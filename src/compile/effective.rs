@@ -81,7 +81,8 @@ impl Effective {
             };
             (section, backend)
         };
-        self.rows.sort_by_key(rank);
+        // Stable, as the order within a backend is that of compilation.
+        self.rows.sort_by_cached_key(rank);
     }
 
     /// The values, section by section.

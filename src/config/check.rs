@@ -261,7 +261,7 @@ impl Walk<'_> {
                     mark,
                     path,
                     Fault::BadValue {
-                        expected: key.kind.expected(),
+                        expected: key.kind.expected_item(),
                         found,
                     },
                 );

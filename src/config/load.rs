@@ -1,6 +1,6 @@
 //! Sources to a [`Document`]: which files, in which order, laid over one another. Contract: config page, 1.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::hash::{DefaultHasher, Hasher};
 use std::io::Read;
 use std::path::{Path as FilePath, PathBuf};
@@ -13,7 +13,7 @@ use super::document::{FILE_BYTES_MAX, decode, parse_str};
 use super::environment::Environment;
 use super::fault::Fault;
 use super::problem::{Mark, Place, Problem, Warning};
-use super::tree::{Node, Path, Step};
+use super::tree::{Found, Node, Path, Step};
 use super::{admin, authenticators, backends, listeners, logging, server, shards};
 
 /// Where the configuration is looked for when no place is given.
@@ -22,6 +22,9 @@ pub const DEFAULT_PATHS: &[&str] = &["/etc/ringway/ringway.yaml", "/etc/trickste
 pub const INCLUDE_FOLDER: &str = "conf.d";
 /// Most files of one configuration.
 pub const FILES_MAX: usize = 1_000;
+
+/// The section with the most entries.
+const BACKENDS: &str = "backends";
 
 /// What to load.
 #[derive(Clone, Debug, Default)]
@@ -92,22 +95,46 @@ pub struct Document {
     /// Changes when a source changes.
     pub fingerprint: u64,
     root: Node,
+    /// Where each name stands in section `backends`, which may be long.
+    backends: HashMap<String, usize>,
 }
 
 impl Document {
     /// The place of the key at a path; where it is not written, of the last key above it that is.
     pub fn place_of_key(&self, path: &Path) -> Place {
-        self.root.place_of_key(path)
+        Place {
+            mark: self.find(path).key,
+            path: path.to_string(),
+        }
     }
 
     /// The place of the value at a path; where it is not written, of the last key above it that is.
     pub fn place_of_value(&self, path: &Path) -> Place {
-        self.root.place_of_value(path)
+        Place {
+            mark: self.find(path).value,
+            path: path.to_string(),
+        }
+    }
+
+    fn find(&self, path: &Path) -> Found {
+        let (steps, section) = match path.0.as_slice() {
+            [Step::Key(section), steps @ ..] if section == BACKENDS => (steps, section),
+            _ => return self.root.find(path),
+        };
+        let section = self.root.get(section).map_or(&[][..], Node::entries);
+        let entry = match steps.first() {
+            Some(Step::Key(name)) => self.backends.get(name).and_then(|at| section.get(*at)),
+            _ => None,
+        };
+        match entry {
+            Some(entry) => entry.node.find_from(&entry.mark, &steps[1..]),
+            None => self.root.find(path),
+        }
     }
 
     /// Where the value at a path was written, if it was.
     pub fn written_at(&self, path: &Path) -> Option<Mark> {
-        let found = self.root.find(path);
+        let found = self.find(path);
         found.whole.then_some(found.value)
     }
 
@@ -185,17 +212,24 @@ fn finish(root: Node, fingerprint: u64, environment: &Environment) -> Document {
     } = check(&root, environment);
     let written = decode(&value).unwrap_or_else(|reason| {
         problems.push(Problem {
-            at: root.place_of_key(&Path::default()),
+            at: Place {
+                mark: root.mark.clone(),
+                path: String::new(),
+            },
             fault: Fault::Decode { reason },
         });
         Written::default()
     });
+    let names = root.get(BACKENDS).map_or(&[][..], Node::entries);
+    let names = names.iter().enumerate();
+    let backends = names.map(|(at, entry)| (entry.key.clone(), at)).collect();
     Document {
         written,
         problems,
         warnings,
         fingerprint,
         root,
+        backends,
     }
 }
 

@@ -238,6 +238,15 @@ impl Kind {
         }
     }
 
+    /// What one item of a list takes, or the value where there is no list.
+    pub fn expected_item(self) -> String {
+        match self {
+            Kind::Choices(words) => Kind::Choice(words).expected(),
+            Kind::Codes => "a status code such as 200, or a range such as 200-299".into(),
+            other => other.expected(),
+        }
+    }
+
     /// Reads a scalar; `None` when the key does not take it.
     pub fn read(self, text: &str) -> Option<Plain> {
         let as_text = || Plain::Text(text.to_owned());

@@ -1,6 +1,8 @@
 //! The YAML as a tree in which every key and value knows where it was written.
 
-use super::problem::{Mark, Place};
+use std::collections::{HashMap, HashSet};
+
+use super::problem::Mark;
 
 /// A value and where it begins.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -109,18 +111,21 @@ impl Node {
     pub fn overlay(&mut self, later: Node) {
         match (&mut self.value, later.value) {
             (Value::Map(mine), Value::Map(theirs)) => {
+                let mut cleared = HashSet::new();
+                let places = mine.iter().enumerate();
+                let places: HashMap<String, usize> =
+                    places.map(|(at, own)| (own.key.clone(), at)).collect();
                 for entry in theirs {
-                    match mine.iter_mut().find(|own| own.key == entry.key) {
-                        Some(_) if entry.node.is_null() => {
-                            mine.retain(|own| own.key != entry.key);
-                        }
-                        Some(own) => {
-                            own.node.overlay(entry.node);
-                            own.mark = entry.mark;
+                    match places.get(&entry.key) {
+                        Some(_) if entry.node.is_null() => drop(cleared.insert(entry.key)),
+                        Some(at) => {
+                            mine[*at].node.overlay(entry.node);
+                            mine[*at].mark = entry.mark;
                         }
                         None => mine.push(entry),
                     }
                 }
+                mine.retain(|own| !cleared.contains(&own.key));
             }
             (own, theirs) => {
                 *own = theirs;
@@ -231,13 +236,18 @@ pub struct Found {
 impl Node {
     /// Follows a path as far as it leads.
     pub fn find(&self, path: &Path) -> Found {
+        self.find_from(&self.mark, &path.0)
+    }
+
+    /// Follows the rest of a path from this value, whose key is there.
+    pub fn find_from(&self, key: &Mark, steps: &[Step]) -> Found {
         let mut node = self;
-        let mut key = self.mark.clone();
-        for step in &path.0 {
+        let mut key = key;
+        for step in steps {
             let next = match step {
-                Step::Key(name) => node.entry(name).map(|e| (e.mark.clone(), &e.node)),
+                Step::Key(name) => node.entry(name).map(|e| (&e.mark, &e.node)),
                 Step::Item(index) => match &node.value {
-                    Value::List(items) => items.get(*index).map(|n| (n.mark.clone(), n)),
+                    Value::List(items) => items.get(*index).map(|n| (&n.mark, n)),
                     _ => None,
                 },
             };
@@ -249,32 +259,16 @@ impl Node {
                 None => {
                     return Found {
                         value: key.clone(),
-                        key,
+                        key: key.clone(),
                         whole: false,
                     };
                 }
             }
         }
         Found {
-            key,
+            key: key.clone(),
             value: node.mark.clone(),
             whole: true,
-        }
-    }
-
-    /// The place of the key at a path, or of the last key on the way that is written.
-    pub fn place_of_key(&self, path: &Path) -> Place {
-        Place {
-            mark: self.find(path).key,
-            path: path.to_string(),
-        }
-    }
-
-    /// The place of the value at a path, or of the last key on the way that is written.
-    pub fn place_of_value(&self, path: &Path) -> Place {
-        Place {
-            mark: self.find(path).value,
-            path: path.to_string(),
         }
     }
 }

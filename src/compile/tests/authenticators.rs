@@ -219,3 +219,51 @@ fn the_dump_of_all_new_keys_means_the_same() {
         assert!(explained.lines().any(|l| l == line), "{line}\n{explained}");
     }
 }
+
+#[test]
+fn authenticators_and_users_are_bounded() {
+    let entries = |count: usize| {
+        let entry = |n| format!("  k{n}: {{provider: basic, users: {{u: p}}}}\n");
+        let entries: String = (0..count).map(entry).collect();
+        format!("authenticators:\n{entries}{TAIL}")
+    };
+    assert_eq!(valid(&entries(1_000)).plan.authenticators.len(), 1_000);
+    assert_eq!(
+        problems(&entries(1_001)),
+        ["a.yaml:1:1: authenticators: more than 1000 authenticators"]
+    );
+    let text = format!(
+        "authenticators: {{k: {{provider: basic, users_file: u, users_file_format: csvNoHeader}}}}\n{TAIL}"
+    );
+    let users = |count: usize| {
+        let lines: String = (0..count).map(|n| format!("u{n},p\n")).collect();
+        let mut files = Files::default();
+        files.insert("u", lines.as_bytes());
+        compiled_with(&text, &files).map(|compiled| compiled.plan.authenticators[0].users.len())
+    };
+    assert_eq!(users(100_000), Ok(100_000));
+    assert_eq!(
+        users(100_001),
+        Err(vec![
+            "a.yaml:1:18: authenticators.k: more than 100000 users".to_owned()
+        ])
+    );
+}
+
+#[test]
+fn of_a_bad_user_file_the_first_lines_are_told() {
+    let text = format!(
+        "authenticators: {{k: {{provider: basic, users_file: u, users_file_format: csvNoHeader}}}}\n{TAIL}"
+    );
+    let mut files = Files::default();
+    files.insert("u", "one\n".repeat(50).as_bytes());
+    let lines = compiled_with(&text, &files).map(|_| ()).unwrap_err();
+    assert_eq!(lines.len(), 10, "{lines:?}");
+    files.insert("u", &[0xff]);
+    assert_eq!(
+        compiled_with(&text, &files).map(|_| ()),
+        Err(vec![
+            "a.yaml:1:51: authenticators.k.users_file: the file is not UTF-8 text".to_owned()
+        ])
+    );
+}

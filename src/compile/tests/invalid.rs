@@ -158,7 +158,7 @@ const KEYS: &[Row] = &[
         &[
             "a.yaml:1:77: backends.a.healthcheck.timeout: expected a duration such as 500ms, 10s, 1h30m or 2d, from 100ms to 30s, found \"31s\"",
             "a.yaml:1:88: backends.a.healthcheck.verb: expected one of GET, HEAD, POST, PUT, DELETE, OPTIONS, PATCH, TRACE, found \"FETCH\"",
-            "a.yaml:1:117: backends.a.healthcheck.expected_codes[1]: expected a list of status codes such as 200 or 200-299, found \"99\"",
+            "a.yaml:1:117: backends.a.healthcheck.expected_codes[1]: expected a status code such as 200, or a range such as 200-299, found \"99\"",
         ],
     ),
     (
@@ -555,6 +555,21 @@ fn nesting_that_a_request_could_not_pass_is_refused() {
     assert_eq!(
         problems(&text),
         ["a.yaml:19:30: backends.l17.alb.pool: ALBs are nested more than 16 levels deep here"]
+    );
+}
+
+#[test]
+fn a_pool_has_ten_thousand_entries_and_no_more() {
+    let text = |count: usize| {
+        let pool = "o, ".repeat(count);
+        format!(
+            "backends:\n  o: {{provider: rp, origin_url: 'http://a'}}\n  w: {{provider: alb, alb: {{pool: [{pool}]}}}}\n"
+        )
+    };
+    assert_eq!(valid(&text(10_000)).plan.pools[0].members.len(), 10_000);
+    assert_eq!(
+        problems(&text(10_001)),
+        ["a.yaml:3:28: backends.w.alb.pool: more than 10000 members in one pool"]
     );
 }
 

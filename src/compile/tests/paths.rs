@@ -313,3 +313,20 @@ fn proxies_are_trusted_by_network() {
         ])
     );
 }
+
+#[test]
+fn a_backend_has_a_thousand_paths_and_no_more() {
+    let keys = |count: usize| {
+        let entries: String = (0..count)
+            .map(|n| format!("    - {{path: /{n}}}\n"))
+            .collect();
+        format!(
+            "backends:\n  a:\n    provider: rp\n    origin_url: http://a\n    paths:\n{entries}"
+        )
+    };
+    assert_eq!(valid(&keys(1_000)).plan.backends[0].paths.len(), 1_001);
+    assert_eq!(
+        problems(&keys(1_001)),
+        ["a.yaml:5:5: backends.a.paths: more than 1000 paths of one backend"]
+    );
+}

@@ -24,5 +24,5 @@ pub use client::{Client, TlsClient, Wire};
 pub use origin::{Conn, Event, Origin, Request, ok};
 pub use patience::{Gate, eventually, patience};
 pub use ports::Port;
-pub use product::{Finished, Ringway, binary, run};
+pub use product::{Finished, Ringway, binary, run, run_in};
 pub use setup::Setup;

@@ -54,8 +54,15 @@ pub struct Finished {
 /// Runs the binary to its end with these arguments.
 #[track_caller]
 pub fn run<S: AsRef<std::ffi::OsStr>>(arguments: &[S]) -> Finished {
+    run_in(Path::new("."), arguments)
+}
+
+/// The same in this folder, which names of files in configurations are relative to.
+#[track_caller]
+pub fn run_in<S: AsRef<std::ffi::OsStr>>(folder: &Path, arguments: &[S]) -> Finished {
     let output = Command::new(binary())
         .args(arguments)
+        .current_dir(folder)
         .stdin(Stdio::null())
         .output();
     let output = output.expect("the binary can be run");

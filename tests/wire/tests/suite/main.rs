@@ -15,6 +15,7 @@ mod framing_responses;
 mod framing_reuse;
 mod framing_upgrade;
 mod health;
+mod invalid;
 mod nginx_pool;
 mod oracle;
 mod regression;
