@@ -187,7 +187,7 @@ async fn run<'a>(
     client.state.asked.take();
     task.shard.buffers.give(request);
     let status = match &result {
-        Ok(()) => client.state.status.get(),
+        Ok(()) => client.state.origin_status.get(),
         Err(_) => 0,
     };
     let took = tries.took().unwrap_or_else(|| client.state.elapsed());
@@ -500,6 +500,7 @@ async fn answering(mut download: Download<'_, '_>) -> Result<End, Failure> {
     );
     download.inbox.consume(head_len);
     download.state.status.set(relay.status);
+    download.state.origin_status.set(download.head.status());
     if let Some(body) = relay.body {
         return download.replace_body(body).await;
     }
@@ -556,6 +557,7 @@ impl<'a> Download<'a, '_> {
         headers::switching(&mut self.out, (self.head, bytes), self.server_name);
         self.inbox.consume(head_len);
         self.state.status.set(self.head.status());
+        self.state.origin_status.set(self.head.status());
         self.state.phase.set(Phase::Answer);
         self.flush().await?;
         Ok(End::Tunnel)

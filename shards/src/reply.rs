@@ -10,7 +10,7 @@ use crate::limits::COMPRESSED_PIECE_BYTES;
 use crate::passage::Front;
 use crate::plan::LocalAnswer;
 use crate::respond::{self, Failure, Fault};
-use crate::serve::{Client, Phase};
+use crate::serve::{self, Client, Phase};
 
 /// An answer in memory.
 #[derive(Debug, Default)]
@@ -199,6 +199,7 @@ pub(crate) async fn local(
     client: &mut Client,
     local: &LocalAnswer,
 ) -> Result<(), Failure> {
+    serve::leave_rest_of_body(task.listener, client)?;
     let step = task.listener.body_progress_timeout;
     let watch = client.watch.clone();
     let pace = Pace::new(&watch, step, step);

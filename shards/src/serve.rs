@@ -63,6 +63,8 @@ pub(crate) struct State {
     pub(crate) body_read: Cell<bool>,
     /// Status of the answer as sent, for the metrics.
     pub(crate) status: Cell<u16>,
+    /// Status of the origin's answer, which a rule may have replaced.
+    pub(crate) origin_status: Cell<u16>,
     /// Body bytes written to the client.
     pub(crate) written: Cell<u64>,
     started: Cell<Option<Instant>>,
@@ -136,6 +138,7 @@ pub(crate) async fn connection(shard: &Rc<Shard>, door: &Rc<Door>, incoming: Inc
             readable: Cell::new(true),
             body_read: Cell::new(false),
             status: Cell::new(0),
+            origin_status: Cell::new(0),
             written: Cell::new(0),
             started: Cell::new(None),
             asked: RefCell::default(),
@@ -335,10 +338,7 @@ async fn answer(
         }
         // Boxed, like everything rare: a connection's future is as large as its largest branch.
         Ok(Terminal::Merge(_)) => Box::pin(time_series_merge::run(&task, client)).await,
-        Ok(Terminal::Local(local)) => {
-            leave_rest_of_body(listener, client)?;
-            Box::pin(reply::local(&task, client, local)).await
-        }
+        Ok(Terminal::Local(local)) => Box::pin(reply::local(&task, client, local)).await,
         Err(failure) => {
             leave_rest_of_body(listener, client)?;
             Err(failure)
@@ -356,7 +356,7 @@ async fn pause(client: &Client, latency: Latency) -> Duration {
 }
 
 /// Before an answer for which the body is not waited for: the connection goes on only when all of it is here.
-fn leave_rest_of_body(listener: &Listener, client: &mut Client) -> Result<(), Failure> {
+pub(crate) fn leave_rest_of_body(listener: &Listener, client: &mut Client) -> Result<(), Failure> {
     let unread = !Upload::begin(listener, client)?.is_done();
     client.state.keep.set(client.state.keep.get() && !unread);
     Ok(())
@@ -413,6 +413,8 @@ async fn failed(client: &mut Client, failure: &Failure) -> Next {
     }
     if failure.ends_connection() {
         client.state.keep.set(false);
+    } else if !client.state.body_read.get() {
+        client.leave_body_unread();
     }
     let out = {
         let entry = client.state.entry.borrow();
@@ -549,6 +551,7 @@ impl State {
         self.blame.set(Fault::Upstream);
         self.body_read.set(false);
         self.status.set(0);
+        self.origin_status.set(0);
         self.written.set(0);
         self.started.set(Some(started));
     }

@@ -27,8 +27,7 @@ const METHODS: &[(&str, Method)] = &[
     ("OPTIONS", Method::Options),
     ("TRACE", Method::Trace),
     ("PATCH", Method::Patch),
-    // A method without a name of its own stands for all of them.
-    ("PURGE", Method::Other),
+    ("PURGE", Method::Purge),
 ];
 
 /// What a handler's name means.
@@ -133,7 +132,9 @@ fn by_default(common: &Common, entries: &[PathRule]) -> Option<PathRule> {
     }
     if rule.methods != all {
         let known = METHODS.iter().map(|(_, method)| *method);
-        let known = known.fold(Methods::default(), Methods::with);
+        // A method without a name of its own stands for all of them.
+        let others = Methods::default().with(Method::Other);
+        let known = known.fold(others, Methods::with);
         rule.methods = Methods(rule.methods.0 & known.0);
     }
     rule.authenticator = common.authenticator;
@@ -211,11 +212,8 @@ fn methods(context: &mut Context<'_>, at: &Path, written: Option<Vec<String>>) -
         methods = match known {
             Some((_, Method::Get)) => methods.with(Method::Get).with(Method::Head),
             Some((_, method)) => methods.with(*method),
-            None => Methods::ALL,
+            None => methods.union(Methods::ALL),
         };
-        if methods == Methods::ALL {
-            break;
-        }
     }
     methods
 }

@@ -26,18 +26,20 @@ fn shape(rules: &[PathRule]) -> Vec<(&str, bool, Vec<&'static str>)> {
         ("DELETE", Method::Delete),
         ("CONNECT", Method::Connect),
         ("OPTIONS", Method::Options),
-        ("TRACE", Method::Trace),
         ("PATCH", Method::Patch),
+        ("PURGE", Method::Purge),
         ("OTHER", Method::Other),
     ];
     let row = |rule: &PathRule| {
         let served = methods.iter().filter(|(_, m)| rule.methods.contain(*m));
-        let served: Vec<&str> = served.map(|(name, _)| *name).collect();
-        let served = if served.len() == methods.len() {
-            vec!["*"]
-        } else {
-            served
-        };
+        let mut served: Vec<&str> = served.map(|(name, _)| *name).collect();
+        if served.len() == methods.len() {
+            served = vec!["*"];
+        }
+        // No part of "all".
+        if rule.methods.contain(Method::Trace) {
+            served.push("TRACE");
+        }
         (
             rule.path.to_string(),
             rule.matching == Matching::Prefix,
@@ -97,7 +99,7 @@ fn exact_paths_come_first_then_prefixes_the_longest_first() {
         [
             ("/z", false, vec!["GET", "HEAD"]),
             ("/a", false, vec!["POST", "DELETE"]),
-            ("/abc", true, vec!["OTHER"]),
+            ("/abc", true, vec!["PURGE"]),
             ("/a", true, vec!["*"]),
             ("/", true, vec!["*"]),
         ]
@@ -121,7 +123,7 @@ fn an_entry_takes_its_methods_from_the_default_which_keeps_the_others() {
                 "/",
                 true,
                 vec![
-                    "POST", "DELETE", "CONNECT", "OPTIONS", "TRACE", "PATCH", "OTHER"
+                    "POST", "DELETE", "CONNECT", "OPTIONS", "PATCH", "PURGE", "OTHER"
                 ]
             ),
         ]

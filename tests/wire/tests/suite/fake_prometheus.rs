@@ -146,6 +146,11 @@ fn respond(status: u16, headers: &str, body: &[u8]) -> Vec<u8> {
 
 /// Ringway with these servers behind `tsm`, in this order; `keys` are lines under `alb`.
 pub(crate) fn start(servers: &[Server], keys: &[&str]) -> Ringway {
+    start_with(servers, keys, &[])
+}
+
+/// As [`start`]; `front` are lines of the ALB's backend.
+pub(crate) fn start_with(servers: &[Server], keys: &[&str], front: &[&str]) -> Ringway {
     let mut yaml = "backends:\n".to_owned();
     for server in servers {
         let address = server.origin.address();
@@ -167,6 +172,9 @@ pub(crate) fn start(servers: &[Server], keys: &[&str]) -> Ringway {
     ));
     for line in keys {
         yaml.push_str(&format!("      {line}\n"));
+    }
+    for line in front {
+        yaml.push_str(&format!("    {line}\n"));
     }
     Setup::new(yaml).start()
 }

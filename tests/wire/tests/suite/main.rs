@@ -4,6 +4,8 @@
 
 mod admin;
 mod check;
+mod compression;
+mod cors;
 mod ejection;
 mod fake_prometheus;
 mod forwarded_headers;
@@ -14,10 +16,13 @@ mod framing_requests;
 mod framing_responses;
 mod framing_reuse;
 mod framing_upgrade;
+mod header_edits;
 mod health;
 mod invalid;
+mod latency;
 mod nginx_pool;
 mod oracle;
+mod paths;
 mod regression;
 mod reloads;
 mod retries;
@@ -26,3 +31,4 @@ mod status_page;
 mod support;
 mod time_series_merge;
 mod tls;
+mod trusted_proxies;
