@@ -9,3 +9,4 @@ pub mod publish;
 pub mod reload;
 pub mod run;
 pub mod state;
+pub mod verify;

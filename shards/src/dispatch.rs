@@ -1,15 +1,18 @@
 //! From a request to the backend that answers it: the route, then hops through virtual backends, each of which
 //! has rules for the paths it serves.
 
+use std::rc::Rc;
 use std::sync::Arc;
 
 use ringway_io::net::http1::{Method, RequestHead, TargetForm};
 
+use crate::authenticate::{self, Identity, claim};
+use crate::mechanism::user_router;
 use crate::metrics::Count;
 use crate::passage::{Asked, Entered, Passage};
 use crate::plan::{
     AuthenticatorId, Backend, BackendId, BackendKind, Handler, Listener, LocalAnswer, Mechanism,
-    Methods,
+    Methods, UserRouter,
 };
 use crate::respond::Failure;
 use crate::shard::View;
@@ -104,10 +107,21 @@ pub(crate) async fn arrive<'v>(
     tried: &[BackendId],
     passage: &mut Passage<'v>,
 ) -> Result<Terminal<'v>, Failure> {
-    match resolve(view, asked, tried, passage)? {
-        Way::Ends(terminal) => Ok(terminal),
-        // No plan has authenticators yet.
-        Way::Asks(_) => Err(Failure::Internal),
+    loop {
+        match resolve(view, asked, tried, passage)? {
+            Way::Ends(terminal) => return Ok(terminal),
+            // Boxed: few paths have one, and every connection's future would be larger.
+            Way::Asks(authenticator) => {
+                let request = (asked.head, asked.bytes);
+                Box::pin(authenticate::apply(
+                    &view.active,
+                    authenticator,
+                    request,
+                    passage,
+                ))
+                .await?;
+            }
+        }
     }
 }
 
@@ -116,7 +130,6 @@ pub(crate) enum Way<'v> {
     /// To its end.
     Ends(Terminal<'v>),
     /// To a rule whose authenticator must judge; [`resolve`] goes on behind it.
-    #[expect(dead_code, reason = "read by authenticators")]
     Asks(AuthenticatorId),
 }
 
@@ -152,9 +165,51 @@ pub(crate) fn resolve<'v>(
             }
             Mechanism::FirstResponse
             | Mechanism::FirstGoodResponse
-            | Mechanism::NewestLastModified
-            | Mechanism::UserRouter => return Err(Failure::Internal),
+            | Mechanism::NewestLastModified => return Err(Failure::Internal),
+            Mechanism::UserRouter => {
+                let router = alb.user_router.as_ref().ok_or(Failure::Internal)?;
+                let own = rule.authenticator;
+                let is_first = tried.is_empty();
+                let member = by_user(view, router, (own, is_first), asked, passage)?;
+                passage.hop(member)?;
+                view.active.cells(member.id).selected.bump();
+            }
         }
+    }
+}
+
+/// The member of a user router that a request goes to. `own` is the router's authenticator on its path.
+fn by_user<'v>(
+    view: &'v View,
+    router: &UserRouter,
+    (own, is_first): (Option<AuthenticatorId>, bool),
+    asked: &Asked<'_>,
+    passage: &mut Passage<'v>,
+) -> Result<&'v Arc<Backend>, Failure> {
+    let plan = &view.active.plan;
+    let own = own.map(|id| plan.authenticator(id));
+    if passage.identity.is_none() && own.is_none() {
+        let claim = claim::read(router.observer, (asked.head, asked.bytes));
+        passage.identity = claim.map(|claim| Rc::new(Identity::said(claim)));
+    }
+    let backend = passage.backend();
+    let identity = passage.identity.as_deref();
+    let choice = user_router::choose((backend.id, router), &view.table, identity, own);
+    // The way to another member, after the first could not be reached, is the same request's.
+    if is_first {
+        view.active
+            .cells(backend.id)
+            .count_user_route(choice.outcome);
+    }
+    if let Some(onward) = choice.onward {
+        onward.apply(passage);
+    }
+    match choice.backend {
+        Some(member) => Ok(plan.backend(member)),
+        None => Err(Failure::NoUserRoute {
+            router: backend.name.clone(),
+            status: router.no_route_status,
+        }),
     }
 }
 

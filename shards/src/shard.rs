@@ -16,11 +16,12 @@ use ringway_io::net::listen::{Listening, listen};
 use ringway_io::task::{self, Turns};
 
 use crate::accept::{self, Door};
+use crate::authenticate::logins::Logins;
 use crate::clock::Clock;
 use crate::compress::Places;
 use crate::limits::DEADLINE_TICK;
-use crate::link::{Command, Event, ShardEnd, ShardId};
-use crate::metrics::{BackendCells, Cells, Count};
+use crate::link::{Check, Command, Event, ShardEnd, ShardId};
+use crate::metrics::{BackendCells, Cells, Count, LoginCells};
 use crate::peers::{PeerGroup, Peers, REAP_EVERY};
 use crate::plan::{Backend, BackendId, BackendKind, ListenerId, Plan};
 use crate::snapshot::PoolTable;
@@ -37,6 +38,7 @@ pub(crate) struct Shard {
     pub(crate) clock: Rc<Clock>,
     pub(crate) compressors: Places,
     pub(crate) peers: Peers,
+    logins: Rc<Logins>,
     view: RefCell<Option<Rc<View>>>,
     doors: RefCell<Vec<Rc<Door>>>,
     doors_opened: Cell<usize>,
@@ -52,6 +54,9 @@ pub(crate) struct View {
 /// A plan and what this shard made for it.
 pub(crate) struct Active {
     pub(crate) plan: Arc<Plan>,
+    pub(crate) logins: Rc<Logins>,
+    pub(crate) login_cells: Rc<LoginCells>,
+    pub(crate) dog: Watchdog,
     origins: Vec<Option<Rc<PeerGroup>>>,
     cells: Vec<Rc<BackendCells>>,
     events: Sender<(ShardId, Event)>,
@@ -62,7 +67,7 @@ impl Drop for Active {
     fn drop(&mut self) {
         let _ = self
             .events
-            .send((self.shard, Event::Released(self.plan.generation)));
+            .send((self.shard, Event::Released(self.plan.clone())));
     }
 }
 
@@ -75,6 +80,12 @@ impl Active {
         self.origins[id.index()]
             .as_ref()
             .expect("every origin of the plan has a group")
+    }
+
+    /// Has a password checked; false when the question cannot be sent.
+    pub(crate) fn ask(&self, check: Box<Check>) -> bool {
+        let event = Event::Verify(check);
+        self.events.send((self.shard, event)).is_ok()
     }
 
     /// Counters of this backend.
@@ -175,11 +186,15 @@ impl Shard {
         let active = Rc::new(Active {
             origins: origins.collect(),
             cells,
+            logins: self.logins.clone(),
+            login_cells: self.cells.logins.clone(),
+            dog: self.dog.clone(),
             events: self.events.clone(),
             shard: self.id,
             plan: plan.clone(),
         });
         *self.view.borrow_mut() = Some(Rc::new(View { active, table }));
+        self.logins.forget();
         self.cells
             .retain_backends(|name| plan.backends.iter().any(|b| *b.name == *name));
         self.move_doors(&plan);
@@ -268,6 +283,7 @@ pub(crate) async fn run(end: ShardEnd, shards: u32) {
         clock: Rc::default(),
         compressors: Places::default(),
         peers: Peers::default(),
+        logins: Rc::new(Logins::new()),
         view: RefCell::new(None),
         doors: RefCell::default(),
         doors_opened: Cell::new(0),
@@ -308,6 +324,9 @@ pub(crate) async fn run(end: ShardEnd, shards: u32) {
             }
             Command::Abort => prepared = None,
             Command::Table(table) => shard.table(table),
+            Command::Verdict(token, verdict) => {
+                shard.logins.answer(token, verdict, shard.dog.now_ms());
+            }
             Command::Scrape(token) => {
                 shard.report(Event::Metrics(token, Box::new(shard.cells.copy())));
             }

@@ -18,6 +18,7 @@ use tokio::sync::{mpsc, oneshot, watch};
 
 use super::reload::{Gate, Refusal, Tally};
 use super::state::{Action, Event, ProbeId, State};
+use super::verify::{self, Verifier};
 use crate::admin::metrics::{ProbeCounts, Scene};
 use crate::admin::process::Process;
 use crate::admin::server::{Call, CheckNow, Servers};
@@ -91,6 +92,7 @@ pub struct Inputs {
     reports: mpsc::Receiver<Report>,
     answers: mpsc::Receiver<dns::Answer>,
     calls: mpsc::Receiver<Call>,
+    verified: mpsc::Receiver<verify::Done>,
 }
 
 /// All that the loop owns.
@@ -109,6 +111,7 @@ pub struct Core {
     gate: Gate,
     tally: Tally,
     servers: Servers,
+    verifier: Verifier,
     ports: BTreeMap<String, u16>,
     drivers: Vec<Option<Driver>>,
     probers: BTreeMap<Box<str>, Prober>,
@@ -143,6 +146,7 @@ enum Turn {
     Report(Report),
     Answer(dns::Answer),
     Call(Call),
+    Verified(verify::Done),
     Timer,
 }
 
@@ -158,6 +162,7 @@ impl Core {
         let (reports, reports_in) = mpsc::channel(QUEUE_LEN);
         let (answers, answers_in) = mpsc::channel(QUEUE_LEN);
         let (calls, calls_in) = mpsc::channel(QUEUE_LEN);
+        let (verifier, verified) = Verifier::new();
         let (wanted, watcher) = watch::channel(Vec::new());
         dns::spawn(watcher, answers);
         let now = SystemTime::now();
@@ -176,6 +181,7 @@ impl Core {
             gate: Gate::default(),
             tally: Tally::default(),
             servers: Servers::new(calls),
+            verifier,
             ports: BTreeMap::new(),
             probers: BTreeMap::new(),
             probe_id: 0,
@@ -196,6 +202,7 @@ impl Core {
             reports: reports_in,
             answers: answers_in,
             calls: calls_in,
+            verified,
         };
         (core, inputs)
     }
@@ -221,6 +228,7 @@ impl Core {
                 Some(report) = inputs.reports.recv() => Turn::Report(report),
                 Some(answer) = inputs.answers.recv() => Turn::Answer(answer),
                 Some(call) = inputs.calls.recv() => Turn::Call(call),
+                Some(done) = inputs.verified.recv() => Turn::Verified(done),
                 () = sleep_until(due) => Turn::Timer,
             };
             match turn {
@@ -230,6 +238,11 @@ impl Core {
                 Turn::Report(report) => self.on_report(report),
                 Turn::Answer(answer) => self.on_answer(answer),
                 Turn::Call(call) => self.on_call(call),
+                Turn::Verified(done) => {
+                    for done in self.verifier.end(done) {
+                        self.on_verdict(done);
+                    }
+                }
                 Turn::Timer => {}
             }
         }
@@ -267,8 +280,12 @@ impl Core {
             ShardEvent::Committed(generation) => {
                 tracing::debug!(shard = id.0, generation = generation.0, "plan served");
             }
-            ShardEvent::Released(generation) => {
-                tracing::debug!(shard = id.0, generation = generation.0, "plan released");
+            ShardEvent::Released(plan) => {
+                tracing::debug!(
+                    shard = id.0,
+                    generation = plan.generation.0,
+                    "plan released"
+                );
             }
             ShardEvent::Origin { backend, failure } => match failure {
                 Some(error) => {
@@ -278,6 +295,11 @@ impl Core {
                     tracing::info!(backend = %backend, shard = id.0, "origin answers requests again")
                 }
             },
+            ShardEvent::Verify(check) => {
+                if let Some(done) = self.verifier.begin(id, check) {
+                    self.on_verdict(done);
+                }
+            }
             ShardEvent::Metrics(token, metrics) => {
                 if let Some(scrape) = self.scrapes.get_mut(&token) {
                     scrape.answers.push((id, metrics));
@@ -292,6 +314,11 @@ impl Core {
                 }
             }
         }
+    }
+
+    fn on_verdict(&mut self, done: verify::Done) {
+        self.outbox
+            .send(done.shard, Command::Verdict(done.token, done.verdict));
     }
 
     fn on_signal(&mut self, signal: Signal) {
@@ -471,6 +498,7 @@ impl Core {
                 drivers: &self.drivers,
                 probes: &self.probe_counts,
                 reloads: &self.tally,
+                passwords: self.verifier.tally(),
                 log_lines_dropped: self.log.as_ref().map_or(0, Log::dropped_lines),
                 process: Process::read(),
                 started: self.started,

@@ -3,7 +3,9 @@
 use super::*;
 use crate::control::fixture::Builder;
 use crate::control::state::Event;
-use ringway_shards::metrics::{FanoutRow, FrontendRow, ListenerMetrics, MemberRow, UpstreamRow};
+use ringway_shards::metrics::{
+    FanoutRow, FrontendRow, ListenerMetrics, MemberRow, UpstreamRow, UserRouteRow,
+};
 use std::time::{Duration, UNIX_EPOCH};
 
 fn shard(requests: u64) -> Box<ShardMetrics> {
@@ -66,6 +68,11 @@ fn shard(requests: u64) -> Box<ShardMetrics> {
             idle: 1,
             open: 2,
         }],
+        user_routes: vec![UserRouteRow {
+            alb: "lb".into(),
+            outcome: "selected",
+            count: 2,
+        }],
         counters: vec![("shard_panics_total", 1)],
     })
 }
@@ -95,6 +102,11 @@ fn scrape() -> String {
         drivers: &[Some(Driver::IoUring), Some(Driver::Epoll), None],
         probes: &probes,
         reloads: &reloads,
+        passwords: verify::Tally {
+            matched: 3,
+            mismatched: 2,
+            turned_away: 1,
+        },
         log_lines_dropped: 4,
         process: Process::read(),
         started: UNIX_EPOCH,
@@ -128,6 +140,8 @@ fn rows_are_added_up_over_the_shards() {
         "trickster_alb_tsm_replica_events_total{event=\"conflict\",variant=\"\"} 4".into(),
         "ringway_alb_plans_total{backend_name=\"lb\",mechanism=\"tsm\",plan=\"sum\"} 4".into(),
         "ringway_alb_partial_responses_total{backend_name=\"lb\",mechanism=\"tsm\"} 4".into(),
+        "ringway_user_router_outcomes_total{backend_name=\"lb\",outcome=\"selected\"} 4".into(),
+        "ringway_password_checks_total{result=\"mismatch\"} 2".into(),
         "ringway_member_selected_total{backend_name=\"a\"} 12".into(),
         "ringway_member_open_connections{backend_name=\"a\"} 4".into(),
         "ringway_member_failovers_total{backend_name=\"a\"} 6".into(),
