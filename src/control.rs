@@ -3,6 +3,7 @@
 //! `run` gathers events and performs actions, `state` decides, `publish` makes the tables, `reload` brings a new
 //! configuration in. Shards hold replicas and never decide.
 
+pub mod files;
 #[cfg(test)]
 pub(crate) mod fixture;
 pub mod publish;

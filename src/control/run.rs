@@ -16,6 +16,7 @@ use ringway_shards::metrics::ShardMetrics;
 use ringway_shards::plan::Generation;
 use tokio::sync::{mpsc, oneshot, watch};
 
+use super::files::Watched;
 use super::reload::{Gate, Refusal, Tally};
 use super::state::{Action, Event, ProbeId, State};
 use super::verify::{self, Verifier};
@@ -107,6 +108,9 @@ pub struct Core {
     /// A reload asked for by a signal that had to wait, and the next look of `auto_reload_interval`.
     reload_due: Option<Instant>,
     look_due: Option<Instant>,
+    /// Files with users, and the next look at them.
+    watched: Watched,
+    files_due: Option<Instant>,
     last_problems: Vec<String>,
     gate: Gate,
     tally: Tally,
@@ -177,6 +181,8 @@ impl Core {
             change: None,
             reload_due: None,
             look_due: None,
+            watched: Watched::default(),
+            files_due: None,
             last_problems: Vec::new(),
             gate: Gate::default(),
             tally: Tally::default(),
@@ -432,6 +438,7 @@ impl Core {
             self.change.as_ref().map(|c| c.preparation.next_deadline()),
             self.change.is_none().then_some(self.reload_due).flatten(),
             self.change.is_none().then_some(self.look_due).flatten(),
+            self.change.is_none().then_some(self.files_due).flatten(),
             self.scrapes.values().map(|scrape| scrape.until).min(),
             self.drain.as_ref().map(|drain| drain.until),
         ]
@@ -449,6 +456,7 @@ impl Core {
         self.refuse_change(Refusal::Stopping);
         self.reload_due = None;
         self.look_due = None;
+        self.files_due = None;
         self.probers.clear();
         self.outbox.send_all(|| Command::Drain(limit));
         self.drain = Some(Drain {
