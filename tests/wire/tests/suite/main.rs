@@ -3,6 +3,7 @@
 //! `RINGWAY_TEST_DRIVER=io_uring|epoll` chooses the driver of every shard started here.
 
 mod admin;
+mod authenticators;
 mod check;
 mod fake_prometheus;
 mod forwarded_headers;
@@ -20,3 +21,4 @@ mod round_robin;
 mod support;
 mod time_series_merge;
 mod tls;
+mod user_router;
