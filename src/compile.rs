@@ -144,7 +144,13 @@ pub fn compile(document: &Document, inputs: &Inputs<'_>) -> Result<Compiled, Vec
     }
     let (effective, warnings) = context.finish()?;
     let origins = backends.iter().filter_map(origin_name);
+    let authenticators_written = document.written.authenticators.0.iter();
+    let users_files = authenticators_written.filter_map(|(_, written)| written.users_file.as_ref());
     let control = ControlSettings {
+        users_files: users_files
+            .filter(|file| !file.is_empty())
+            .map(Into::into)
+            .collect(),
         admin: admin.listeners,
         log: main.log,
         reload: admin.reload,

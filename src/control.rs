@@ -4,9 +4,11 @@
 //! makes the tables, `reload` brings a new configuration in. Shards hold replicas and never decide.
 
 pub mod ejection;
+pub mod files;
 #[cfg(test)]
 pub(crate) mod fixture;
 pub mod publish;
 pub mod reload;
 pub mod run;
 pub mod state;
+pub mod verify;

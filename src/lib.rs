@@ -10,4 +10,5 @@ pub mod demo;
 pub mod discovery;
 pub mod health;
 pub mod log;
+pub mod password;
 pub mod utc;

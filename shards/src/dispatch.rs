@@ -1,15 +1,18 @@
 //! From a request to the backend that answers it: the route, then hops through virtual backends, each of which
 //! has rules for the paths it serves.
 
+use std::rc::Rc;
 use std::sync::Arc;
 
 use ringway_io::net::http1::{Method, RequestHead, TargetForm};
 
+use crate::authenticate::{self, Identity, claim};
+use crate::mechanism::user_router;
 use crate::metrics::Count;
 use crate::passage::{Asked, Entered, Passage};
 use crate::plan::{
     AuthenticatorId, Backend, BackendId, BackendKind, Handler, Listener, LocalAnswer, Mechanism,
-    Methods,
+    Methods, UserRouter,
 };
 use crate::respond::Failure;
 use crate::shard::View;
@@ -96,22 +99,23 @@ fn first_segment(path: &[u8]) -> Option<&str> {
         .filter(|segment| !segment.is_empty())
 }
 
-/// Follows virtual backends to who answers, taking one turn of each pool on the way. Members in `tried` are
-/// passed over where their pool has another. Where an authenticator has to judge, it is asked.
+/// Follows virtual backends to who answers, taking one turn of each pool on the way. Where an authenticator
+/// has to judge, it is asked.
 pub(crate) async fn arrive<'v>(
     view: &'v View,
     asked: &Asked<'_>,
-    tried: &[BackendId],
     passage: &mut Passage<'v>,
 ) -> Result<Terminal<'v>, Failure> {
-    match resolve(view, asked, tried, passage)? {
-        Way::Ends(terminal) => Ok(terminal),
-        // No plan has authenticators yet.
-        Way::Asks(_) => Err(Failure::Internal),
+    loop {
+        match resolve(view, asked, passage)? {
+            Way::Ends(terminal) => return Ok(terminal),
+            Way::Asks(authenticator) => judge(view, authenticator, asked, passage).await?,
+        }
     }
 }
 
-/// Goes a way that is known to an origin, without taking turns. False when a rule on it answers by itself.
+/// Goes a way that is known to an origin, without taking turns. False when a rule on it answers by itself, or a user
+/// router chooses otherwise.
 pub(crate) async fn follow<'v>(
     view: &'v View,
     asked: &Asked<'_>,
@@ -122,17 +126,45 @@ pub(crate) async fn follow<'v>(
     loop {
         let rule = match passage.enter(asked)? {
             Entered::Rule(rule) => rule,
-            // No plan has authenticators yet.
-            Entered::Asks(_) => return Err(Failure::Internal),
+            Entered::Asks(authenticator) => {
+                judge(view, authenticator, asked, passage).await?;
+                continue;
+            }
         };
         if matches!(rule.handler, Handler::Local(_)) {
             return Ok(false);
         }
-        match way.next() {
-            Some(member) => passage.hop(view.active.plan.backend(*member))?,
-            None => return Ok(true),
+        let Some(member) = way.next() else {
+            return Ok(true);
+        };
+        let backend = passage.backend();
+        if let BackendKind::Alb(alb) = &backend.kind
+            && let Some(router) = &alb.user_router
+        {
+            let chosen = by_user(view, router, (rule.authenticator, false), asked, passage)?;
+            if chosen.id != *member {
+                return Ok(false);
+            }
         }
+        passage.hop(view.active.plan.backend(*member))?;
     }
+}
+
+/// Lets an authenticator judge. Boxed: few paths have one, and every connection's future would be larger.
+async fn judge(
+    view: &View,
+    authenticator: AuthenticatorId,
+    asked: &Asked<'_>,
+    passage: &mut Passage<'_>,
+) -> Result<(), Failure> {
+    let request = (asked.head, asked.bytes);
+    Box::pin(authenticate::apply(
+        &view.active,
+        authenticator,
+        request,
+        passage,
+    ))
+    .await
 }
 
 /// How far a request comes without waiting.
@@ -140,7 +172,6 @@ pub(crate) enum Way<'v> {
     /// To its end.
     Ends(Terminal<'v>),
     /// To a rule whose authenticator must judge; [`resolve`] goes on behind it.
-    #[expect(dead_code, reason = "read by authenticators")]
     Asks(AuthenticatorId),
 }
 
@@ -148,7 +179,6 @@ pub(crate) enum Way<'v> {
 pub(crate) fn resolve<'v>(
     view: &'v View,
     asked: &Asked<'_>,
-    tried: &[BackendId],
     passage: &mut Passage<'v>,
 ) -> Result<Way<'v>, Failure> {
     loop {
@@ -167,7 +197,7 @@ pub(crate) fn resolve<'v>(
         match alb.mechanism {
             Mechanism::TimeSeriesMerge => return Ok(Way::Ends(Terminal::Merge(backend))),
             Mechanism::RoundRobin => {
-                let member = view.table.pool(alb.pool).next_member_but(tried);
+                let member = view.table.pool(alb.pool).next_member();
                 let member = member.ok_or_else(|| Failure::NoLiveMember {
                     alb: backend.name.clone(),
                 })?;
@@ -176,9 +206,50 @@ pub(crate) fn resolve<'v>(
             }
             Mechanism::FirstResponse
             | Mechanism::FirstGoodResponse
-            | Mechanism::NewestLastModified
-            | Mechanism::UserRouter => return Err(Failure::Internal),
+            | Mechanism::NewestLastModified => return Err(Failure::Internal),
+            Mechanism::UserRouter => {
+                let router = alb.user_router.as_ref().ok_or(Failure::Internal)?;
+                let own = rule.authenticator;
+                let member = by_user(view, router, (own, true), asked, passage)?;
+                passage.hop(member)?;
+                view.active.cells(member.id).selected.bump();
+            }
         }
+    }
+}
+
+/// The member of a user router that a request goes to. `own` is the router's authenticator on its path.
+fn by_user<'v>(
+    view: &'v View,
+    router: &UserRouter,
+    (own, is_first): (Option<AuthenticatorId>, bool),
+    asked: &Asked<'_>,
+    passage: &mut Passage<'v>,
+) -> Result<&'v Arc<Backend>, Failure> {
+    let plan = &view.active.plan;
+    let own = own.map(|id| plan.authenticator(id));
+    if passage.identity.is_none() && own.is_none() {
+        let claim = claim::read(router.observer, (asked.head, asked.bytes));
+        passage.identity = claim.map(|claim| Rc::new(Identity::said(claim)));
+    }
+    let backend = passage.backend();
+    let identity = passage.identity.as_deref();
+    let choice = user_router::choose((backend.id, router), &view.table, identity, own);
+    // The way to another member, after the first could not be reached, is the same request's.
+    if is_first {
+        view.active
+            .cells(backend.id)
+            .count_user_route(choice.outcome);
+    }
+    if let Some(onward) = choice.onward {
+        onward.apply(passage);
+    }
+    match choice.backend {
+        Some(member) => Ok(plan.backend(member)),
+        None => Err(Failure::NoUserRoute {
+            router: backend.name.clone(),
+            status: router.no_route_status,
+        }),
     }
 }
 

@@ -5,6 +5,7 @@
 //! addresses or health, one immutable [`snapshot::PoolTable`].
 
 mod accept;
+mod authenticate;
 mod capture;
 mod clock;
 mod compress;

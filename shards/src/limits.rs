@@ -47,3 +47,19 @@ pub const LINGER_TIME: Duration = Duration::from_secs(2);
 pub const RELAY_BYTES: usize = 64 * 1024;
 /// Most interim answers relayed before the final one.
 pub const INTERIM_MAX: usize = 16;
+
+/// Most bytes of a user's name and of a password that are looked at; longer ones are refused unseen.
+pub const CREDENTIAL_BYTES_MAX: usize = 1024;
+/// Checks of passwords that one shard may have open with the control core.
+pub const CHECKS_MAX: usize = 32;
+/// Longest time a request waits for one.
+pub const CHECK_TIME_MAX: Duration = Duration::from_secs(10);
+/// Right passwords that one shard remembers.
+pub const KNOWN_LOGINS_MAX: usize = 4096;
+/// Wrong passwords that one shard remembers.
+pub const WRONG_LOGINS_MAX: usize = 1024;
+/// For so long.
+pub const WRONG_LOGIN_TIME: Duration = Duration::from_secs(5);
+
+const _: () = assert!(CHECKS_MAX < LINK_QUEUE_LEN);
+const _: () = assert!(CREDENTIAL_BYTES_MAX < HEAD_BYTES_MAX);

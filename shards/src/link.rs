@@ -10,7 +10,7 @@ use ringway_io::cross::{Receiver, Sender, queue};
 
 use crate::limits::LINK_QUEUE_LEN;
 use crate::metrics::ShardMetrics;
-use crate::plan::{Generation, ListenerId, Plan};
+use crate::plan::{Generation, ListenerId, Plan, Secret};
 use crate::snapshot::PoolTable;
 
 /// Index of a shard, from 0.
@@ -33,6 +33,8 @@ pub enum Command {
     /// Stop accepting, finish what runs, close idle connections; answer [`Event::Drained`], at the latest
     /// after this time.
     Drain(std::time::Duration),
+    /// Answer to the [`Check`] with this token.
+    Verdict(u64, Verdict),
 }
 
 /// Shard to control core.
@@ -51,8 +53,9 @@ pub enum Event {
     Prepared(Generation, Result<Vec<(ListenerId, SocketAddr)>, String>),
     /// The plan is served.
     Committed(Generation),
-    /// No request of this shard uses that plan any more.
-    Released(Generation),
+    /// No request of this shard uses this plan any more. The shard gives it back, so that it is not the one to
+    /// free a plan with many thousand users.
+    Released(Arc<Plan>),
     /// An origin began to fail this shard's exchanges, or ended to: said once per streak, and at most once a
     /// second.
     Origin {
@@ -75,6 +78,31 @@ pub enum Event {
     Metrics(u64, Box<ShardMetrics>),
     /// The drain ended; how many connections were cut.
     Drained(u32),
+    /// A password has to be compared with a hash, which takes longer than a shard may; answered by
+    /// [`Command::Verdict`]. At most [`CHECKS_MAX`](crate::limits::CHECKS_MAX) of a shard are open.
+    Verify(Box<Check>),
+}
+
+/// A password that somebody offers, and the hash of the right one.
+#[derive(Debug)]
+pub struct Check {
+    /// Tells the checks of one shard apart.
+    pub token: u64,
+    /// The hash.
+    pub stored: Secret,
+    /// The password.
+    pub offered: Secret,
+}
+
+/// What came out of a [`Check`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// It is the password.
+    Match,
+    /// It is not.
+    Mismatch,
+    /// Too many checks wait already: nobody looked.
+    Busy,
 }
 
 /// What moves a shard's bytes.

@@ -5,7 +5,7 @@
 
 mod cells;
 
-pub(crate) use cells::{BackendCells, Cells, Count, ListenerCells, cache_status};
+pub(crate) use cells::{BackendCells, Cells, Count, ListenerCells, LoginCells, cache_status};
 
 /// Upper bounds in seconds of the request duration histograms. Contract: metrics page.
 pub const DURATION_BUCKETS_S: [f64; 7] = [0.05, 0.1, 0.5, 1.0, 5.0, 10.0, 20.0];
@@ -21,6 +21,8 @@ pub struct ShardMetrics {
     pub upstream: Vec<UpstreamRow>,
     /// Fan-outs.
     pub fanout: Vec<FanoutRow>,
+    /// Requests at user routers.
+    pub user_routes: Vec<UserRouteRow>,
     /// Per backend.
     pub members: Vec<MemberRow>,
     /// Per ALB.
@@ -105,6 +107,17 @@ pub struct FanoutRow {
     pub kind: &'static str,
     /// Reason of a failure, or replica event.
     pub label: &'static str,
+    /// How often.
+    pub count: u64,
+}
+
+/// Requests of one user router that fared alike.
+#[derive(Clone, Debug)]
+pub struct UserRouteRow {
+    /// The ALB.
+    pub alb: Box<str>,
+    /// `selected`, `default`, `no_route` or `unavailable`.
+    pub outcome: &'static str,
     /// How often.
     pub count: u64,
 }

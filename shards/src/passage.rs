@@ -18,6 +18,7 @@ use std::time::Duration;
 
 use ringway_io::net::http1::{Method, RequestHead};
 
+use crate::authenticate::Identity;
 use crate::limits::HOPS_MAX;
 use crate::plan::{AuthenticatorId, Backend, Cors, Edit, EditAction, Edits, PathRule, Secret};
 use crate::respond::Failure;
@@ -79,7 +80,6 @@ pub(crate) struct Passage<'v> {
     /// Changes of headers and parameters that an authenticator or a user router wants, made before any rule's.
     pub(crate) amends: Option<Rc<Amends>>,
     /// Who asks, as far as it is known.
-    #[expect(dead_code, reason = "set by authenticators, read by user routers")]
     pub(crate) identity: Option<Rc<Identity>>,
 }
 
@@ -90,30 +90,16 @@ pub(crate) enum Credentials {
     #[default]
     Keep,
     /// It stays here.
-    #[cfg_attr(not(test), expect(dead_code, reason = "set by authenticators"))]
     Remove,
     /// It passes with this value.
-    #[cfg_attr(not(test), expect(dead_code, reason = "set by user routers"))]
     Replace(Secret),
 }
 
 /// Changes to a request that no rule has asked for.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Amends {
     pub(crate) headers: Vec<Edit>,
     pub(crate) params: Vec<Edit>,
-}
-
-/// Who asks.
-#[derive(Debug)]
-#[expect(dead_code, reason = "set by authenticators, read by user routers")]
-pub(crate) struct Identity {
-    /// Name of the user.
-    pub(crate) user: Box<str>,
-    /// What the user showed.
-    pub(crate) secret: Option<Secret>,
-    /// The secret was checked; otherwise the name was only read.
-    pub(crate) proven: bool,
 }
 
 /// What a backend wants of a request that has come to it.

@@ -49,4 +49,12 @@ impl Plan {
     pub fn backend(&self, id: BackendId) -> &std::sync::Arc<Backend> {
         &self.backends[id.index()]
     }
+
+    /// The authenticator with this id.
+    ///
+    /// # Panics
+    /// When the id is of another plan.
+    pub fn authenticator(&self, id: AuthenticatorId) -> &Authenticator {
+        &self.authenticators[usize::from(id.0)]
+    }
 }

@@ -58,6 +58,23 @@ pub(crate) enum Failure {
         /// The ALB.
         alb: Box<str>,
     },
+    /// An authenticator refused the request.
+    #[error("credentials are missing or wrong")]
+    Unauthorized {
+        /// Realm of the challenge; `None`: no challenge.
+        realm: Option<Box<str>>,
+    },
+    /// So many passwords are being checked that this one cannot be.
+    #[error("too many passwords are being checked")]
+    LoginsBusy,
+    /// A user router has no backend to use.
+    #[error("no backend of {router} can be used for this user")]
+    NoUserRoute {
+        /// The router.
+        router: Box<str>,
+        /// The status it is configured to answer with.
+        status: u16,
+    },
     /// More virtual backends in a row than allowed.
     #[error("request passed more than {hops_max} virtual backends")]
     TooManyHops {
@@ -126,6 +143,9 @@ impl Failure {
             Failure::NoRoute | Failure::NoPath => 404,
             Failure::RequestTimeout => 408,
             Failure::UpstreamTimeout | Failure::TryTimeout => 504,
+            Failure::Unauthorized { .. } => 401,
+            Failure::LoginsBusy => 503,
+            Failure::NoUserRoute { status, .. } => *status,
             Failure::ClientGone => 499,
             Failure::Internal => 500,
             Failure::NoLiveMember { .. }
@@ -139,6 +159,12 @@ impl Failure {
 
     /// Whose fault it is.
     pub(crate) fn fault(&self) -> Fault {
+        if matches!(
+            self,
+            Failure::Unauthorized { .. } | Failure::LoginsBusy | Failure::NoUserRoute { .. }
+        ) {
+            return Fault::Local;
+        }
         match self.status() {
             502 | 504 => Fault::Upstream,
             500 => Fault::Local,
@@ -230,6 +256,9 @@ pub(crate) fn failure(
     (frame, date): (Frame, &HttpDate),
     front: &Front<'_>,
 ) {
+    if failure.fault() == Fault::Local {
+        return refusal(out, failure, (frame, date), front);
+    }
     let text = match failure.fault() {
         Fault::Client => format!("{failure}\n"),
         Fault::Upstream | Fault::Local => String::new(),
@@ -258,6 +287,44 @@ pub(crate) fn failure(
         body: text.as_bytes(),
     };
     local(out, &answer, (frame, date), front);
+}
+
+/// Answers that are not about the way to an origin. Contract: config page, 6; ALB page, 6.6 (no route).
+fn refusal(out: &mut Vec<u8>, failure: &Failure, framed: (Frame, &HttpDate), front: &Front<'_>) {
+    let challenge = match failure {
+        Failure::Unauthorized { realm: Some(realm) } => Some(challenge(realm)),
+        _ => None,
+    };
+    let extra: &[(&str, &[u8])] = match (&challenge, failure) {
+        (Some(challenge), _) => &[("WWW-Authenticate", challenge)],
+        (None, Failure::LoginsBusy) => &[("Retry-After", b"1")],
+        (None, _) => &[],
+    };
+    let body: &[u8] = match (failure, failure.status()) {
+        (Failure::Unauthorized { .. } | Failure::NoUserRoute { .. }, 401) => b"Unauthorized",
+        (Failure::NoUserRoute { .. }, 404) => b"Resource Not Found",
+        _ => b"",
+    };
+    let answer = Answer {
+        status: failure.status(),
+        content_type: (!body.is_empty()).then_some("text/plain"),
+        extra,
+        body,
+    };
+    local(out, &answer, framed, front);
+}
+
+/// The realm as a quoted string; what cannot be in one is left out. Contract: RFC 9110, 5.6.4.
+fn challenge(realm: &str) -> Vec<u8> {
+    let mut value = b"Basic realm=\"".to_vec();
+    for byte in realm.bytes().filter(|byte| !byte.is_ascii_control()) {
+        if matches!(byte, b'"' | b'\\') {
+            value.push(b'\\');
+        }
+        value.push(byte);
+    }
+    value.push(b'"');
+    value
 }
 
 /// A whole answer made here.
@@ -338,6 +405,44 @@ mod tests {
         assert_eq!(period(Duration::from_secs(3600)), "1h");
         assert_eq!(period(Duration::from_secs(93_784)), "1d2h3m4s");
         assert_eq!(period(Duration::from_millis(250)), "250ms");
+    }
+
+    #[test]
+    fn who_is_refused_is_asked_in_where_there_is_a_realm() {
+        let frame = Frame {
+            method: Method::Get,
+            version: Version::Http11,
+            keep: true,
+        };
+        let answer = |failure| {
+            let mut out = Vec::new();
+            super::failure(&mut out, &failure, (frame, &DATE), &Front::default());
+            String::from_utf8(out).expect("text")
+        };
+        let asked = answer(Failure::Unauthorized {
+            realm: Some("a \"b\"\r\n".into()),
+        });
+        assert!(asked.starts_with("HTTP/1.1 401 "), "{asked}");
+        assert!(asked.contains("Content-Type: text/plain\r\n"), "{asked}");
+        assert!(
+            asked.contains("\r\nWWW-Authenticate: Basic realm=\"a \\\"b\\\"\"\r\n"),
+            "{asked}"
+        );
+        assert!(asked.ends_with("\r\n\r\nUnauthorized"), "{asked}");
+        let silent = answer(Failure::Unauthorized { realm: None });
+        assert!(!silent.contains("WWW-Authenticate"), "{silent}");
+        for (status, body) in [
+            (401, "Unauthorized"),
+            (404, "Resource Not Found"),
+            (502, ""),
+            (403, ""),
+            (599, ""),
+        ] {
+            let router = "users".into();
+            let text = answer(Failure::NoUserRoute { router, status });
+            assert!(text.starts_with(&format!("HTTP/1.1 {status} ")), "{text}");
+            assert!(text.ends_with(&format!("\r\n\r\n{body}")), "{text}");
+        }
     }
 
     #[test]

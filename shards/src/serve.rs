@@ -16,6 +16,7 @@ use ringway_io::net::listen::Incoming;
 use ringway_io::net::stream::Conn;
 
 use crate::accept::Door;
+use crate::authenticate;
 use crate::clock::Clock;
 use crate::dispatch::{self, Routed, Terminal};
 use crate::exchange::{self, Upload};
@@ -319,7 +320,11 @@ async fn answer(
         bytes: &client.head_text,
         strip: routed.strip,
     };
-    let arrived = dispatch::arrive(view, &asked, &[], &mut passage).await;
+    // A password may have to be checked, for as long as the client waits; the exchange sets deadlines of its own.
+    client.watch.arm(authenticate::WAIT_MAX);
+    client.watch.watch_peer(true);
+    let arrived = dispatch::arrive(view, &asked, &mut passage).await;
+    client.watch.watch_peer(false);
     client.state.entered(passage.entry());
     let task = exchange::Task {
         shard,

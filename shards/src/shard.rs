@@ -16,11 +16,12 @@ use ringway_io::net::listen::{Listening, listen};
 use ringway_io::task::{self, Turns};
 
 use crate::accept::{self, Door};
+use crate::authenticate::logins::Logins;
 use crate::clock::Clock;
 use crate::compress::Places;
 use crate::limits::DEADLINE_TICK;
-use crate::link::{Command, Event, ShardEnd, ShardId};
-use crate::metrics::{BackendCells, Cells, Count};
+use crate::link::{Check, Command, Event, ShardEnd, ShardId};
+use crate::metrics::{BackendCells, Cells, Count, LoginCells};
 use crate::peers::{PeerGroup, Peers, REAP_EVERY};
 use crate::plan::{Backend, BackendId, BackendKind, ListenerId, Plan};
 use crate::snapshot::{Health, PoolTable};
@@ -37,6 +38,7 @@ pub(crate) struct Shard {
     pub(crate) clock: Rc<Clock>,
     pub(crate) compressors: Places,
     pub(crate) peers: Peers,
+    logins: Rc<Logins>,
     view: RefCell<Option<Rc<View>>>,
     doors: RefCell<Vec<Rc<Door>>>,
     doors_opened: Cell<usize>,
@@ -63,6 +65,9 @@ impl View {
 /// A plan and what this shard made for it.
 pub(crate) struct Active {
     pub(crate) plan: Arc<Plan>,
+    pub(crate) logins: Rc<Logins>,
+    pub(crate) login_cells: Rc<LoginCells>,
+    pub(crate) dog: Watchdog,
     origins: Vec<Option<Rc<PeerGroup>>>,
     cells: Vec<Rc<BackendCells>>,
     events: Sender<(ShardId, Event)>,
@@ -73,7 +78,7 @@ impl Drop for Active {
     fn drop(&mut self) {
         let _ = self
             .events
-            .send((self.shard, Event::Released(self.plan.generation)));
+            .send((self.shard, Event::Released(self.plan.clone())));
     }
 }
 
@@ -86,6 +91,12 @@ impl Active {
         self.origins[id.index()]
             .as_ref()
             .expect("every origin of the plan has a group")
+    }
+
+    /// Has a password checked; false when the question cannot be sent.
+    pub(crate) fn ask(&self, check: Box<Check>) -> bool {
+        let event = Event::Verify(check);
+        self.events.send((self.shard, event)).is_ok()
     }
 
     /// Counters of this backend.
@@ -212,6 +223,9 @@ impl Shard {
         let active = Rc::new(Active {
             origins: origins.collect(),
             cells,
+            logins: self.logins.clone(),
+            login_cells: self.cells.logins.clone(),
+            dog: self.dog.clone(),
             events: self.events.clone(),
             shard: self.id,
             plan: plan.clone(),
@@ -220,6 +234,7 @@ impl Shard {
         view.mark_lost();
         self.peers.end_plan();
         let last = self.view.borrow_mut().replace(view);
+        self.logins.forget();
         self.cells
             .retain_backends(|name| plan.backends.iter().any(|b| *b.name == *name));
         self.move_doors(&plan, last);
@@ -294,6 +309,22 @@ impl Shard {
     }
 }
 
+/// Starts what a shard does on its own, beside connections and commands.
+fn keep_house(shard: &Rc<Shard>) {
+    let dog = shard.dog.clone();
+    task::spawn(async move { dog.run().await });
+    let reaper = shard.clone();
+    task::spawn(async move {
+        loop {
+            task::sleep(REAP_EVERY).await;
+            reaper.peers.reap();
+            reaper
+                .cells
+                .each_backend(|cells| reaper.report_reach(cells));
+        }
+    });
+}
+
 /// Runs one shard until it is drained or the control core is gone.
 pub(crate) async fn run(end: ShardEnd, shards: u32) {
     let ShardEnd {
@@ -311,23 +342,13 @@ pub(crate) async fn run(end: ShardEnd, shards: u32) {
         clock: Rc::default(),
         compressors: Places::default(),
         peers: Peers::default(),
+        logins: Rc::new(Logins::new()),
         view: RefCell::new(None),
         doors: RefCell::default(),
         doors_opened: Cell::new(0),
         events,
     });
-    let dog = shard.dog.clone();
-    task::spawn(async move { dog.run().await });
-    let reaper = shard.clone();
-    task::spawn(async move {
-        loop {
-            task::sleep(REAP_EVERY).await;
-            reaper.peers.reap();
-            reaper
-                .cells
-                .each_backend(|cells| reaper.report_reach(cells));
-        }
-    });
+    keep_house(&shard);
     let mut prepared: Option<Prepared> = None;
     while let Some(command) = commands.recv().await {
         match command {
@@ -354,6 +375,9 @@ pub(crate) async fn run(end: ShardEnd, shards: u32) {
             }
             Command::Abort => prepared = None,
             Command::Table(table) => shard.table(table),
+            Command::Verdict(token, verdict) => {
+                shard.logins.answer(token, verdict, shard.dog.now_ms());
+            }
             Command::Scrape(token) => {
                 shard.report(Event::Metrics(token, Box::new(shard.cells.copy())));
             }

@@ -112,21 +112,4 @@ impl Pool {
         let turn = self.tally.next_turn() % self.turns.len() as u64;
         Some(&self.live[self.turns[turn as usize] as usize])
     }
-
-    /// As [`Pool::next_member`], but the next one in order that is not among `tried`, where there is one.
-    pub fn next_member_but(&self, tried: &[BackendId]) -> Option<&Member> {
-        let member = self.next_member()?;
-        if !tried.contains(&member.backend.id) {
-            return Some(member);
-        }
-        let at = self
-            .live
-            .iter()
-            .position(|other| other.backend.id == member.backend.id)?;
-        let after = self.live[at..].iter().chain(&self.live[..at]);
-        after
-            .into_iter()
-            .find(|other| !tried.contains(&other.backend.id))
-            .or(Some(member))
-    }
 }

@@ -18,6 +18,7 @@ use super::process::Process;
 use crate::compile::ControlSettings;
 use crate::control::reload;
 use crate::control::state::State;
+use crate::control::verify;
 
 mod control;
 mod shards;
@@ -72,6 +73,8 @@ pub struct Scene<'a> {
     pub probes: &'a BTreeMap<Box<str>, ProbeCounts>,
     /// Reload attempts.
     pub reloads: &'a reload::Tally,
+    /// Password checks.
+    pub passwords: verify::Tally,
     /// Log lines lost.
     pub log_lines_dropped: u64,
     /// Figures of the process.

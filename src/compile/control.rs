@@ -33,6 +33,8 @@ pub struct ControlSettings {
     pub shards: ShardOptions,
     /// Processor of the control thread; `None`: not pinned.
     pub control_cpu: Option<usize>,
+    /// Files with users: the configuration is read again when one of them changes.
+    pub users_files: Vec<PathBuf>,
     /// Changes exactly when a source or a file it names changes.
     pub fingerprint: u64,
     /// Every effective value and where it came from; also the redacted dump.

@@ -16,8 +16,10 @@ use ringway_shards::metrics::ShardMetrics;
 use ringway_shards::plan::Generation;
 use tokio::sync::{mpsc, oneshot, watch};
 
+use super::files::Watched;
 use super::reload::{Gate, Refusal, Tally};
 use super::state::{Action, Event, ProbeId, State};
+use super::verify::{self, Verifier};
 use crate::admin::metrics::{ProbeCounts, Scene};
 use crate::admin::process::Process;
 use crate::admin::server::{Call, CheckNow, NoCheck, Servers};
@@ -92,6 +94,7 @@ pub struct Inputs {
     reports: mpsc::Receiver<Report>,
     answers: mpsc::Receiver<dns::Answer>,
     calls: mpsc::Receiver<Call>,
+    verified: mpsc::Receiver<verify::Done>,
 }
 
 /// All that the loop owns.
@@ -106,10 +109,14 @@ pub struct Core {
     /// A reload asked for by a signal that had to wait, and the next look of `auto_reload_interval`.
     reload_due: Option<Instant>,
     look_due: Option<Instant>,
+    /// Files with users, and the next look at them.
+    watched: Watched,
+    files_due: Option<Instant>,
     last_problems: Vec<String>,
     gate: Gate,
     tally: Tally,
     servers: Servers,
+    verifier: Verifier,
     ports: BTreeMap<String, u16>,
     drivers: Vec<Option<Driver>>,
     probers: BTreeMap<Box<str>, Prober>,
@@ -145,6 +152,7 @@ enum Turn {
     Report(Report),
     Answer(dns::Answer),
     Call(Call),
+    Verified(verify::Done),
     Timer,
 }
 
@@ -160,6 +168,7 @@ impl Core {
         let (reports, reports_in) = mpsc::channel(QUEUE_LEN);
         let (answers, answers_in) = mpsc::channel(QUEUE_LEN);
         let (calls, calls_in) = mpsc::channel(QUEUE_LEN);
+        let (verifier, verified) = Verifier::new();
         let (wanted, watcher) = watch::channel(Vec::new());
         dns::spawn(watcher, answers);
         let now = SystemTime::now();
@@ -174,10 +183,13 @@ impl Core {
             change: None,
             reload_due: None,
             look_due: None,
+            watched: Watched::default(),
+            files_due: None,
             last_problems: Vec::new(),
             gate: Gate::default(),
             tally: Tally::default(),
             servers: Servers::new(calls),
+            verifier,
             ports: BTreeMap::new(),
             probers: BTreeMap::new(),
             probe_id: 0,
@@ -199,6 +211,7 @@ impl Core {
             reports: reports_in,
             answers: answers_in,
             calls: calls_in,
+            verified,
         };
         (core, inputs)
     }
@@ -224,6 +237,7 @@ impl Core {
                 Some(report) = inputs.reports.recv() => Turn::Report(report),
                 Some(answer) = inputs.answers.recv() => Turn::Answer(answer),
                 Some(call) = inputs.calls.recv() => Turn::Call(call),
+                Some(done) = inputs.verified.recv() => Turn::Verified(done),
                 () = sleep_until(due) => Turn::Timer,
             };
             match turn {
@@ -233,6 +247,11 @@ impl Core {
                 Turn::Report(report) => self.on_report(report),
                 Turn::Answer(answer) => self.on_answer(answer),
                 Turn::Call(call) => self.on_call(call),
+                Turn::Verified(done) => {
+                    for done in self.verifier.end(done) {
+                        self.on_verdict(done);
+                    }
+                }
                 Turn::Timer => {}
             }
         }
@@ -242,20 +261,7 @@ impl Core {
 
     fn on_shard(&mut self, id: ShardId, event: ShardEvent) {
         match event {
-            ShardEvent::Started { driver, refused } => {
-                if let Some(slot) = self.drivers.get_mut(usize::from(id.0)) {
-                    *slot = Some(driver);
-                }
-                match refused {
-                    None => tracing::info!(shard = id.0, driver = driver.name(), "shard started"),
-                    Some(why) => tracing::warn!(
-                        shard = id.0,
-                        driver = driver.name(),
-                        why = %why,
-                        "shard started without io_uring"
-                    ),
-                }
-            }
+            ShardEvent::Started { driver, refused } => self.on_started(id, driver, refused),
             ShardEvent::Failed(why) => {
                 self.end(Ended::ShardEnded(format!(
                     "shard-{} cannot run: {why}",
@@ -270,8 +276,12 @@ impl Core {
             ShardEvent::Committed(generation) => {
                 tracing::debug!(shard = id.0, generation = generation.0, "plan served");
             }
-            ShardEvent::Released(generation) => {
-                tracing::debug!(shard = id.0, generation = generation.0, "plan released");
+            ShardEvent::Released(plan) => {
+                tracing::debug!(
+                    shard = id.0,
+                    generation = plan.generation.0,
+                    "plan released"
+                );
             }
             ShardEvent::Origin { backend, failure } => match failure {
                 Some(error) => {
@@ -292,6 +302,11 @@ impl Core {
                 now: Instant::now(),
                 at: SystemTime::now(),
             }),
+            ShardEvent::Verify(check) => {
+                if let Some(done) = self.verifier.begin(id, check) {
+                    self.on_verdict(done);
+                }
+            }
             ShardEvent::Metrics(token, metrics) => {
                 if let Some(scrape) = self.scrapes.get_mut(&token) {
                     scrape.answers.push((id, metrics));
@@ -306,6 +321,26 @@ impl Core {
                 }
             }
         }
+    }
+
+    fn on_started(&mut self, id: ShardId, driver: Driver, refused: Option<String>) {
+        if let Some(slot) = self.drivers.get_mut(usize::from(id.0)) {
+            *slot = Some(driver);
+        }
+        match refused {
+            None => tracing::info!(shard = id.0, driver = driver.name(), "shard started"),
+            Some(why) => tracing::warn!(
+                shard = id.0,
+                driver = driver.name(),
+                why = %why,
+                "shard started without io_uring"
+            ),
+        }
+    }
+
+    fn on_verdict(&mut self, done: verify::Done) {
+        self.outbox
+            .send(done.shard, Command::Verdict(done.token, done.verdict));
     }
 
     fn on_signal(&mut self, signal: Signal) {
@@ -439,6 +474,7 @@ impl Core {
             self.change.as_ref().map(|c| c.preparation.next_deadline()),
             self.change.is_none().then_some(self.reload_due).flatten(),
             self.change.is_none().then_some(self.look_due).flatten(),
+            self.change.is_none().then_some(self.files_due).flatten(),
             self.scrapes.values().map(|scrape| scrape.until).min(),
             self.drain.as_ref().map(|drain| drain.until),
             self.state.ejections().next_return(),
@@ -457,6 +493,7 @@ impl Core {
         self.refuse_change(Refusal::Stopping);
         self.reload_due = None;
         self.look_due = None;
+        self.files_due = None;
         self.probers.clear();
         self.outbox.send_all(|| Command::Drain(limit));
         self.drain = Some(Drain {
@@ -506,6 +543,7 @@ impl Core {
                 drivers: &self.drivers,
                 probes: &self.probe_counts,
                 reloads: &self.tally,
+                passwords: self.verifier.tally(),
                 log_lines_dropped: self.log.as_ref().map_or(0, Log::dropped_lines),
                 process: Process::read(),
                 started: self.started,

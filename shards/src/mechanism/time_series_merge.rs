@@ -163,7 +163,7 @@ async fn first_live(task: &Task<'_>, alb: &Alb, client: &mut Client) -> Result<(
         task.view.active.cells(member.backend.id).selected.bump();
         let start = task.passage.towards(&member.backend);
         let mut passage = start.clone();
-        let terminal = dispatch::arrive(task.view, &task.asked(client), &[], &mut passage).await?;
+        let terminal = dispatch::arrive(task.view, &task.asked(client), &mut passage).await?;
         let task = Task {
             backend: passage.backend(),
             passage: &passage,

@@ -9,8 +9,9 @@ use ringway_io::net::http1::Method;
 
 use super::{
     AlbRow, DURATION_BUCKETS_S, FanoutRow, FrontendRow, ListenerMetrics, MemberRow, ShardMetrics,
-    UpstreamRow,
+    UpstreamRow, UserRouteRow,
 };
+use crate::mechanism::user_router::Outcome;
 use crate::plan::Backend;
 use crate::retry::Budget;
 use crate::streak::Streak;
@@ -99,6 +100,7 @@ pub(crate) struct BackendCells {
     pub(crate) failovers: Cell<u64>,
     /// What this ALB's requests may be sent again.
     pub(crate) retry_budget: Budget,
+    user_routes: [Cell<u64>; Outcome::ALL.len()],
     /// The last exchange failed, and when that was said, on the watchdog's clock.
     pub(crate) failing: Cell<bool>,
     pub(crate) said_ms: Cell<u64>,
@@ -142,6 +144,16 @@ pub(crate) struct Cells {
     pub(crate) events_dropped: Cell<u64>,
     /// Clients that went away while their answer was being made.
     pub(crate) client_cancels: Cell<u64>,
+    pub(crate) logins: Rc<LoginCells>,
+}
+
+/// Counters of authenticators.
+#[derive(Default)]
+pub(crate) struct LoginCells {
+    /// Requests refused.
+    pub(crate) refused: Cell<u64>,
+    /// Requests whose password could not be checked because too many others were.
+    pub(crate) turned_away: Cell<u64>,
 }
 
 impl Cells {
@@ -207,6 +219,11 @@ impl Cells {
             ("shard_unrouted_requests_total", self.unrouted.get()),
             ("shard_events_dropped_total", self.events_dropped.get()),
             ("shard_client_cancels_total", self.client_cancels.get()),
+            ("shard_refused_logins_total", self.logins.refused.get()),
+            (
+                "shard_turned_away_logins_total",
+                self.logins.turned_away.get(),
+            ),
         ];
         copy
     }
@@ -228,6 +245,7 @@ impl BackendCells {
             retries: Cell::default(),
             failovers: Cell::default(),
             retry_budget: Budget::default(),
+            user_routes: Default::default(),
             failing: Cell::default(),
             said_ms: Cell::default(),
             streak: Streak::default(),
@@ -308,6 +326,11 @@ impl BackendCells {
         row.durations.observe(took);
     }
 
+    /// Counts how a request fared at this user router.
+    pub(crate) fn count_user_route(&self, outcome: Outcome) {
+        self.user_routes[outcome as usize].bump();
+    }
+
     /// Counts something about the fan-outs of this ALB.
     pub(crate) fn count_fanout(
         &self,
@@ -369,6 +392,16 @@ impl BackendCells {
                 label: key.label,
                 count: *count,
             });
+        }
+        for outcome in Outcome::ALL {
+            let count = self.user_routes[outcome as usize].get();
+            if count > 0 {
+                copy.user_routes.push(UserRouteRow {
+                    alb: self.name.clone(),
+                    outcome: outcome.name(),
+                    count,
+                });
+            }
         }
         copy.members.push(MemberRow {
             backend: self.name.clone(),

@@ -2,6 +2,8 @@
 
 use std::collections::HashMap;
 
+use zeroize::Zeroize;
+
 use super::BackendId;
 
 /// Index of an authenticator in its plan.
@@ -45,7 +47,7 @@ pub enum Password {
     Hashed(Secret),
 }
 
-/// A text that never shows in logs, dumps and error texts.
+/// A text that never shows in logs, dumps and error texts, and whose memory is cleared when it goes.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Secret(Box<str>);
 
@@ -58,6 +60,12 @@ impl Secret {
     /// The text, for comparing and for sending.
     pub fn expose(&self) -> &str {
         &self.0
+    }
+}
+
+impl Drop for Secret {
+    fn drop(&mut self) {
+        self.0.zeroize();
     }
 }
 

@@ -12,6 +12,7 @@ pub(super) fn collect(scene: &Scene<'_>, families: &mut Families) {
     floors(scene, families);
     pools(scene, families);
     reloads(scene, families);
+    passwords(scene, families);
     shards(scene, families);
     process(scene, families);
 }
@@ -187,6 +188,22 @@ fn reloads(scene: &Scene<'_>, families: &mut Families) {
             sum: reloads.duration_sum_s,
         },
     );
+}
+
+fn passwords(scene: &Scene<'_>, families: &mut Families) {
+    let tally = scene.passwords;
+    for (result, count) in [
+        ("match", tally.matched),
+        ("mismatch", tally.mismatched),
+        ("busy", tally.turned_away),
+    ] {
+        families.counter(
+            "ringway_password_checks_total",
+            "Passwords compared with hashes, by result",
+            &[("result", result)],
+            count as f64,
+        );
+    }
 }
 
 fn shards(scene: &Scene<'_>, families: &mut Families) {

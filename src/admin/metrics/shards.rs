@@ -2,6 +2,7 @@
 
 use ringway_shards::metrics::{
     AlbRow, DURATION_BUCKETS_S, FanoutRow, FrontendRow, ListenerMetrics, MemberRow, UpstreamRow,
+    UserRouteRow,
 };
 use ringway_shards::plan::BackendKind;
 
@@ -31,6 +32,10 @@ pub(super) fn collect(scene: &Scene<'_>, families: &mut Families) {
             .for_each(|row| upstream(row, families));
         shard.fanout.iter().for_each(|row| fanout(row, families));
         shard.albs.iter().for_each(|row| alb(row, families));
+        shard
+            .user_routes
+            .iter()
+            .for_each(|row| user_route(row, families));
         // Shards count for every backend; connections are only made to origins.
         let members = shard.members.iter().filter(|row| is_origin(&row.backend));
         members.for_each(|row| member(row, families));
@@ -262,6 +267,15 @@ fn member(row: &MemberRow, families: &mut Families) {
     );
 }
 
+fn user_route(row: &UserRouteRow, families: &mut Families) {
+    families.counter(
+        "ringway_user_router_outcomes_total",
+        "Requests at a user router, by where they went",
+        &[("backend_name", &row.alb), ("outcome", row.outcome)],
+        row.count as f64,
+    );
+}
+
 /// Plain counters have their names from the shard; one without a row here is a row forgotten.
 fn plain(counter: &str, value: u64, families: &mut Families) {
     let (name, help) = match counter {
@@ -284,6 +298,14 @@ fn plain(counter: &str, value: u64, families: &mut Families) {
         "shard_client_cancels_total" => (
             "ringway_shard_client_cancels_total",
             "Requests whose client went away before the answer",
+        ),
+        "shard_refused_logins_total" => (
+            "ringway_shard_refused_logins_total",
+            "Requests refused because credentials were missing or wrong",
+        ),
+        "shard_turned_away_logins_total" => (
+            "ringway_shard_turned_away_logins_total",
+            "Requests whose password could not be checked because too many others were",
         ),
         other => {
             debug_assert!(false, "a shard counter without a name here: {other}");

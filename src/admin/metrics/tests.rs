@@ -4,9 +4,24 @@ use super::*;
 use crate::control::fixture::Builder;
 use crate::control::state::Event;
 use ringway_shards::metrics::{
-    AlbRow, FanoutRow, FrontendRow, ListenerMetrics, MemberRow, UpstreamRow,
+    AlbRow, FanoutRow, FrontendRow, ListenerMetrics, MemberRow, UpstreamRow, UserRouteRow,
 };
 use std::time::{Duration, UNIX_EPOCH};
+
+/// What an origin was asked.
+fn upstream(requests: u64) -> UpstreamRow {
+    UpstreamRow {
+        backend: "a".into(),
+        provider: "reverseproxy",
+        method: "GET",
+        cache_status: "proxy-only",
+        path: "proxy",
+        status: 200,
+        requests,
+        duration_buckets: [requests, 0, 0, 0, 0, 0, 0, 0],
+        duration_sum_s: 0.25,
+    }
+}
 
 fn shard(requests: u64) -> Box<ShardMetrics> {
     let row = FrontendRow {
@@ -19,17 +34,6 @@ fn shard(requests: u64) -> Box<ShardMetrics> {
         written_bytes: 10 * requests,
         duration_buckets: [requests, 0, 0, 0, 0, 0, 0, 1],
         duration_sum_s: 0.5,
-    };
-    let upstream = UpstreamRow {
-        backend: "a".into(),
-        provider: "reverseproxy",
-        method: "GET",
-        cache_status: "proxy-only",
-        path: "proxy",
-        status: 200,
-        requests,
-        duration_buckets: [requests, 0, 0, 0, 0, 0, 0, 0],
-        duration_sum_s: 0.25,
     };
     let fanout = |kind, label| FanoutRow {
         alb: "lb".into(),
@@ -49,7 +53,7 @@ fn shard(requests: u64) -> Box<ShardMetrics> {
             active: 1,
         }],
         frontend: vec![row],
-        upstream: vec![upstream],
+        upstream: vec![upstream(requests)],
         fanout: vec![
             fanout("attempts", ""),
             fanout("failures", "truncated"),
@@ -73,6 +77,11 @@ fn shard(requests: u64) -> Box<ShardMetrics> {
             alb: "lb".into(),
             retries: 4,
             retries_refused: 1,
+        }],
+        user_routes: vec![UserRouteRow {
+            alb: "lb".into(),
+            outcome: "selected",
+            count: 2,
         }],
         counters: vec![("shard_panics_total", 1)],
     })
@@ -104,6 +113,11 @@ fn scrape() -> String {
         drivers: &[Some(Driver::IoUring), Some(Driver::Epoll), None],
         probes: &probes,
         reloads: &reloads,
+        passwords: verify::Tally {
+            matched: 3,
+            mismatched: 2,
+            turned_away: 1,
+        },
         log_lines_dropped: 4,
         process: Process::read(),
         started: UNIX_EPOCH,
@@ -137,6 +151,8 @@ fn rows_are_added_up_over_the_shards() {
         "trickster_alb_tsm_replica_events_total{event=\"conflict\",variant=\"\"} 4".into(),
         "ringway_alb_plans_total{backend_name=\"lb\",mechanism=\"tsm\",plan=\"sum\"} 4".into(),
         "ringway_alb_partial_responses_total{backend_name=\"lb\",mechanism=\"tsm\"} 4".into(),
+        "ringway_user_router_outcomes_total{backend_name=\"lb\",outcome=\"selected\"} 4".into(),
+        "ringway_password_checks_total{result=\"mismatch\"} 2".into(),
         "ringway_member_selected_total{backend_name=\"a\"} 12".into(),
         "ringway_member_open_connections{backend_name=\"a\"} 4".into(),
         "ringway_member_failovers_total{backend_name=\"a\"} 6".into(),

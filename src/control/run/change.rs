@@ -17,6 +17,7 @@ use super::{Core, Ended, Serving, hosts_of};
 use crate::admin::server;
 use crate::compile::{Compiled, ControlSettings};
 use crate::control::ejection::Rule;
+use crate::control::files::{LOOK_EVERY, Stamp};
 use crate::control::publish::overlong_rotations;
 use crate::control::reload::{Preparation, Refusal, Verdict};
 use crate::control::state::{Event, Probed};
@@ -28,6 +29,7 @@ pub(super) enum Trigger {
     Start,
     Signal,
     Interval,
+    UsersFile,
     Call(oneshot::Sender<Result<(), Refusal>>),
 }
 
@@ -37,6 +39,7 @@ impl Trigger {
             Trigger::Start => "start",
             Trigger::Signal => "signal",
             Trigger::Interval => "auto_reload_interval",
+            Trigger::UsersFile => "changed users file",
             Trigger::Call(_) => "reload endpoint",
         }
     }
@@ -99,6 +102,11 @@ impl Core {
         } else if self.look_due.is_some_and(|due| due <= now) {
             self.schedule_look(now);
             self.read_again(Trigger::Interval, now);
+        } else if self.files_due.is_some_and(|due| due <= now) {
+            self.files_due = Some(now + LOOK_EVERY);
+            if self.watched.look(Stamp::of) {
+                self.read_again(Trigger::UsersFile, now);
+            }
         }
     }
 
@@ -115,7 +123,7 @@ impl Core {
 
     fn read_again(&mut self, trigger: Trigger, now: Instant) {
         let generation = Generation(self.generation.0 + 1);
-        let is_look = matches!(trigger, Trigger::Interval);
+        let is_look = matches!(trigger, Trigger::Interval | Trigger::UsersFile);
         if !is_look {
             self.gate.pass(now);
         }
@@ -250,7 +258,7 @@ impl Core {
             Trigger::Call(reply) => {
                 let _ = reply.send(Err(refusal));
             }
-            Trigger::Signal | Trigger::Interval => {}
+            Trigger::Signal | Trigger::Interval | Trigger::UsersFile => {}
         }
     }
 
@@ -287,6 +295,8 @@ impl Core {
         let took = preparation.started().elapsed();
         self.tally.count(true, took, SystemTime::now());
         told(&plan, &settings, bound, &admin, &trigger);
+        self.watched.watch(settings.users_files.iter().cloned());
+        self.files_due = (!self.watched.is_empty()).then(|| now + LOOK_EVERY);
         self.settings = Some(settings);
         self.schedule_look(now);
         if let Some(bell) = self.serving.take() {

@@ -41,6 +41,13 @@ impl Outbox {
         }
     }
 
+    /// Sends a command to one shard, at the next [`Outbox::flush`] at the latest.
+    pub(super) fn send(&mut self, shard: ShardId, command: Command) {
+        if let Some(lane) = self.lanes.get_mut(usize::from(shard.0)) {
+            lane.waiting.push_back(command);
+        }
+    }
+
     /// Sends what fits; the shard that is gone, if one is.
     pub(super) fn flush(&mut self) -> Result<(), ShardId> {
         for (id, lane) in (0u16..).zip(&mut self.lanes) {

@@ -2,7 +2,8 @@
 
 use super::*;
 use crate::control::fixture::Configured;
-use ringway_shards::link::{ShardEnd, links};
+use ringway_shards::link::{Check, ShardEnd, Verdict, links};
+use ringway_shards::plan::Secret;
 use ringway_shards::snapshot::PoolTable;
 use std::net::{IpAddr, Ipv4Addr};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -34,6 +35,7 @@ enum Seen {
     Aborted,
     Table(Arc<PoolTable>),
     Drained,
+    Verdict(u64, Verdict),
 }
 
 /// How a fake shard behaves.
@@ -45,6 +47,8 @@ enum Role {
     RefusesAll,
     /// Answers no scrape and no drain.
     Mute,
+    /// Has two passwords checked as soon as it serves.
+    Asks,
 }
 
 async fn fake_shard(mut end: ShardEnd, role: Role, seen: mpsc::UnboundedSender<Seen>) {
@@ -61,7 +65,7 @@ async fn fake_shard(mut end: ShardEnd, role: Role, seen: mpsc::UnboundedSender<S
                 let refuses = match role {
                     Role::RefusesAll => true,
                     Role::RefusesReloads => plan.generation.0 > 1,
-                    Role::Willing | Role::Mute => false,
+                    Role::Willing | Role::Mute | Role::Asks => false,
                 };
                 let result = match refuses {
                     true => Err("port 80 is in use".to_owned()),
@@ -70,7 +74,19 @@ async fn fake_shard(mut end: ShardEnd, role: Role, seen: mpsc::UnboundedSender<S
                 tell(ShardEvent::Prepared(plan.generation, result));
                 Seen::Prepared(plan.generation.0)
             }
-            Command::Commit(table) => Seen::Committed(table),
+            Command::Commit(table) => {
+                if role == Role::Asks {
+                    for (token, offered) in (7..).zip(["open sesame", "wrong"]) {
+                        tell(ShardEvent::Verify(Box::new(Check {
+                            token,
+                            stored: Secret::new("$apr1$Zo7pTq1x$XYTeBEuZiORIT0981GTGE/"),
+                            offered: Secret::new(offered),
+                        })));
+                    }
+                }
+                Seen::Committed(table)
+            }
+            Command::Verdict(token, verdict) => Seen::Verdict(token, verdict),
             Command::Abort => Seen::Aborted,
             Command::Table(table) => Seen::Table(table),
             Command::Scrape(token) => {
@@ -214,6 +230,33 @@ async fn a_first_configuration_is_prepared_and_committed_everywhere() {
         assert!(text.contains("mechanism: rr"), "{text}");
         rig.signals.send(Signal::Stop).await.unwrap();
         assert_eq!(rig.ended().await, Ended::Drained { cut: 2 });
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_password_is_checked_for_the_shard_that_asks() {
+    local(async {
+        let mut rig = Rig::start(&yaml(PLAIN), &[Role::Willing, Role::Asks]);
+        let serving = rig.serving().await;
+        for _ in 0..2 {
+            rig.next(0).await;
+            rig.next(1).await;
+        }
+        let mut verdicts = [Verdict::Busy; 2];
+        for _ in 0..2 {
+            let Seen::Verdict(token, verdict) = rig.next(1).await else {
+                panic!("no verdict");
+            };
+            verdicts[usize::try_from(token).unwrap() - 7] = verdict;
+        }
+        assert_eq!(verdicts, [Verdict::Match, Verdict::Mismatch]);
+        assert!(rig.seen[0].try_recv().is_err(), "nobody else is told");
+        let (_, text) = get(admin(&serving, "metrics"), "/metrics").await;
+        assert!(
+            text.contains("\nringway_password_checks_total{result=\"match\"} 1\n"),
+            "{text}"
+        );
     })
     .await;
 }

@@ -25,6 +25,10 @@ const DOORS: &[(&[&str], &[&str])] = &[
     ),
     (&["promql_parser"], &["merge/src"]),
     (&["simd_json"], &["merge/src"]),
+    (
+        &["bcrypt", "sha_crypt", "md5"],
+        &["src/password.rs", "src/password"],
+    ),
 ];
 
 /// The product's own code: where no lock and no global may be.

@@ -237,7 +237,7 @@ async fn ask_member(
         bytes: asking.head.1,
         strip: asking.task.strip,
     };
-    let terminal = match dispatch::arrive(view, &asked, &[], &mut passage).await {
+    let terminal = match dispatch::arrive(view, &asked, &mut passage).await {
         Ok(terminal) => terminal,
         Err(failure) => return refusal(&failure).ok_or(MemberFailure::Unreachable),
     };

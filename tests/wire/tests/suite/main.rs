@@ -3,6 +3,7 @@
 //! `RINGWAY_TEST_DRIVER=io_uring|epoll` chooses the driver of every shard started here.
 
 mod admin;
+mod authenticators;
 mod check;
 mod compression;
 mod cors;
@@ -32,3 +33,4 @@ mod support;
 mod time_series_merge;
 mod tls;
 mod trusted_proxies;
+mod user_router;
