@@ -25,6 +25,8 @@ pub(crate) enum Terminal<'v> {
     Origin(&'v Arc<Backend>),
     /// All members of this ALB's pool, merged.
     Merge(&'v Arc<Backend>),
+    /// All members of this ALB's pool, of whose answers one is chosen.
+    Choice(&'v Arc<Backend>),
 }
 
 /// Finds the first backend of a request. Contract: config page, 5.
@@ -113,8 +115,8 @@ pub(crate) fn resolve<'v>(
             }
             Mechanism::FirstResponse
             | Mechanism::FirstGoodResponse
-            | Mechanism::NewestLastModified
-            | Mechanism::UserRouter => return Err(Failure::Internal),
+            | Mechanism::NewestLastModified => return Ok(Terminal::Choice(backend)),
+            Mechanism::UserRouter => return Err(Failure::Internal),
         }
     }
     Err(Failure::TooManyHops { hops_max: HOPS_MAX })

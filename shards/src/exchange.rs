@@ -19,12 +19,14 @@ use std::time::Duration;
 use ringway_io::buffer::{Buffers, Inbox};
 use ringway_io::net::deadline::Watch;
 use ringway_io::net::http1::{
-    BodyDecoder, BodyFraming, Method, Parsed, TrailerLimits, Version, write,
+    BodyDecoder, BodyFraming, Method, Parsed, RequestHead, ResponseHead, TrailerLimits, Version,
+    write,
 };
 use ringway_io::net::stream::Writer;
 use smallvec::SmallVec;
 
 use crate::dispatch::{self, Terminal};
+use crate::fanout::Opened;
 use crate::headers::{self, Hop, Outgoing, Relay};
 use crate::limits::{FAILOVERS_MAX, INTERIM_MAX, RELAY_BYTES, head_limits};
 use crate::metrics::Count;
@@ -156,6 +158,23 @@ pub(crate) fn hop<'a>(task: &Task<'a>, client: &Client) -> Hop<'a> {
     }
 }
 
+/// The path behind what the route used up.
+pub(crate) fn path<'b>(task: &Task<'_>, whole: &'b [u8]) -> &'b [u8] {
+    if task.strip > 0 && whole.len() == task.strip {
+        b"/"
+    } else {
+        &whole[task.strip..]
+    }
+}
+
+/// Before an answer of ours to a request whose body nobody waits for: the connection goes on only when the body is
+/// here.
+pub(crate) fn leave_unread(listener: &Listener, client: &mut Client) -> Result<(), Failure> {
+    let unread = !Upload::begin(listener, client)?.is_done();
+    client.state.keep.set(client.state.keep.get() && !unread);
+    Ok(())
+}
+
 /// The head as the origin gets it.
 fn write_head(
     request: &mut Vec<u8>,
@@ -167,14 +186,9 @@ fn write_head(
     let bytes = client.head_text.as_slice();
     let hop = hop(task, client);
     let head = &client.head;
-    let path = head.path(bytes);
     let asks = Outgoing {
         method: head.method_text(bytes),
-        path: if task.strip > 0 && path.len() == task.strip {
-            b"/"
-        } else {
-            &path[task.strip..]
-        },
+        path: path(task, head.path(bytes)),
         query: head.query(bytes),
         framing: upload.framing(),
         upgrade: head.upgrade(),
@@ -239,15 +253,10 @@ async fn attempt(
         state,
         ..
     } = client;
-    let seen = Seen {
-        method: head.method(),
-        version: head.version(),
-        upgrade: head.upgrade(),
-    };
     let download = Download {
         state,
         pace,
-        seen,
+        seen: Seen::of(head),
         server_name,
         writer: &mut conn.writer,
         reader: &mut peer.conn.reader,
@@ -288,12 +297,103 @@ async fn both(
     .await
 }
 
+/// Relays an answer whose head has come, while the rest of its request goes out; true when it came to a clean end.
+pub(crate) async fn relay(
+    task: &Task<'_>,
+    client: &mut Client,
+    pace: &Pace<'_>,
+    opened: &mut Opened,
+) -> Result<bool, Failure> {
+    let Opened {
+        peer,
+        head_len,
+        sending,
+        ..
+    } = opened;
+    let download = Download {
+        state: &client.state,
+        pace,
+        seen: Seen::of(&client.head),
+        server_name: &task.view.active.plan.server_name,
+        writer: &mut client.conn.writer,
+        reader: &mut peer.conn.reader,
+        inbox: &mut peer.inbox,
+        answered: true,
+        head: &mut peer.head,
+        out: task.shard.buffers.take(),
+        buffers: &task.shard.buffers,
+    };
+    let mut answering = pin!(download.answer(*head_len, true));
+    let end = sending.beside(answering.as_mut()).await?;
+    Ok(matches!(end, End::Clean))
+}
+
 /// What of the request the answer depends on.
 #[derive(Clone, Copy)]
-struct Seen {
+pub(crate) struct Seen {
     method: Method,
     version: Version,
     upgrade: bool,
+}
+
+impl Seen {
+    pub(crate) fn of(head: &RequestHead) -> Seen {
+        Seen {
+            method: head.method(),
+            version: head.version(),
+            upgrade: head.upgrade(),
+        }
+    }
+}
+
+/// Appends the head of an answer as the client gets it, notes its status, and says how its body is framed then.
+/// `framing` is that of the body as it is here; `keep` that the connection may stay open.
+pub(crate) fn answer_head(
+    out: &mut Vec<u8>,
+    (head, bytes): (&ResponseHead, &[u8]),
+    server_name: &str,
+    (seen, state): (Seen, &State),
+    (framing, keep): (BodyFraming, bool),
+) -> BodyFraming {
+    let relay = plan_relay((seen, state), head, (framing, keep));
+    headers::response(out, (head, bytes), server_name, &relay);
+    state.status.set(head.status());
+    relay.framing
+}
+
+/// Chooses the framing towards the client, and whether its connection stays open.
+fn plan_relay(
+    (seen, state): (Seen, &State),
+    head: &ResponseHead,
+    (framing, keep): (BodyFraming, bool),
+) -> Relay {
+    let is_http10 = seen.version == Version::Http10;
+    let mut keep = state.keep.get() && keep;
+    let framing = match framing {
+        BodyFraming::Chunked | BodyFraming::UntilClose if is_http10 => {
+            keep = false;
+            BodyFraming::UntilClose
+        }
+        BodyFraming::UntilClose => BodyFraming::Chunked,
+        other => other,
+    };
+    state.keep.set(keep);
+    let has_no_body = framing == BodyFraming::None;
+    let status = head.status();
+    let declared = has_no_body && status != 204 && status >= 200;
+    Relay {
+        framing,
+        declared_length: if declared {
+            head.content_length()
+        } else {
+            None
+        },
+        frame: Frame {
+            method: seen.method,
+            version: seen.version,
+            keep,
+        },
+    }
 }
 
 /// All that the way back needs.
@@ -307,7 +407,7 @@ struct Download<'a> {
     inbox: &'a mut Inbox,
     /// A byte of an answer has come, if only of an interim one.
     answered: bool,
-    head: &'a mut ringway_io::net::http1::ResponseHead,
+    head: &'a mut ResponseHead,
     out: Vec<u8>,
     buffers: &'a Buffers,
 }
@@ -340,19 +440,7 @@ async fn answering(
     if download.head.is_switching_protocols() {
         return download.relay_switch(head_len).await;
     }
-    let relay = download.plan_relay(uploaded());
-    let bytes = &download.inbox.bytes()[..head_len];
-    headers::response(
-        &mut download.out,
-        (download.head, bytes),
-        download.server_name,
-        &relay,
-    );
-    download.inbox.consume(head_len);
-    download.state.status.set(download.head.status());
-    download
-        .relay_body(relay.framing == BodyFraming::Chunked)
-        .await
+    download.answer(head_len, uploaded()).await
 }
 
 impl Download<'_> {
@@ -404,35 +492,18 @@ impl Download<'_> {
         Ok(End::Tunnel)
     }
 
-    /// Chooses the framing towards the client, and whether its connection stays open.
-    fn plan_relay(&mut self, uploaded: bool) -> Relay {
-        let is_http10 = self.seen.version == Version::Http10;
-        let mut keep = self.state.keep.get() && uploaded;
-        let framing = match self.head.framing() {
-            BodyFraming::Chunked | BodyFraming::UntilClose if is_http10 => {
-                keep = false;
-                BodyFraming::UntilClose
-            }
-            BodyFraming::UntilClose => BodyFraming::Chunked,
-            other => other,
-        };
-        self.state.keep.set(keep);
-        let has_no_body = framing == BodyFraming::None;
-        let status = self.head.status();
-        let declared = has_no_body && status != 204 && status >= 200;
-        Relay {
-            framing,
-            declared_length: if declared {
-                self.head.content_length()
-            } else {
-                None
-            },
-            frame: Frame {
-                method: self.seen.method,
-                version: self.seen.version,
-                keep,
-            },
-        }
+    /// Relays the answer whose head is at the front of the inbox.
+    async fn answer(mut self, head_len: usize, uploaded: bool) -> Result<End, Failure> {
+        let bytes = &self.inbox.bytes()[..head_len];
+        let framing = answer_head(
+            &mut self.out,
+            (self.head, bytes),
+            self.server_name,
+            (self.seen, self.state),
+            (self.head.framing(), uploaded),
+        );
+        self.inbox.consume(head_len);
+        self.relay_body(framing == BodyFraming::Chunked).await
     }
 
     async fn relay_body(mut self, chunked: bool) -> Result<End, Failure> {

@@ -17,9 +17,9 @@ use ringway_io::net::stream::Conn;
 
 use crate::accept::Door;
 use crate::dispatch::{self, Routed, Terminal};
-use crate::exchange::{self, Upload};
+use crate::exchange;
 use crate::limits::{LINGER_BYTES_MAX, LINGER_TIME, head_limits};
-use crate::mechanism::time_series_merge;
+use crate::mechanism::{self, time_series_merge};
 use crate::metrics::{BackendCells, Count};
 use crate::plan::Listener;
 use crate::respond::{self, Answer, Failure, Fault, Frame};
@@ -299,10 +299,18 @@ async fn answer(
             // Boxed, like everything rare: a connection's future is as large as its largest branch.
             Box::pin(time_series_merge::run(&task, client)).await
         }
+        Ok(Terminal::Choice(backend)) => {
+            let task = exchange::Task {
+                shard,
+                view,
+                listener,
+                backend,
+                strip,
+            };
+            Box::pin(mechanism::run(&task, client)).await
+        }
         Err(failure) => {
-            // The body is not waited for; the connection goes on only when it is here.
-            let unread = !Upload::begin(listener, client)?.is_done();
-            client.state.keep.set(client.state.keep.get() && !unread);
+            exchange::leave_unread(listener, client)?;
             Err(failure)
         }
     }

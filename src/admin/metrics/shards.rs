@@ -1,7 +1,8 @@
 //! Metrics of the data plane, added up over the shards.
 
 use ringway_shards::metrics::{
-    DURATION_BUCKETS_S, FanoutRow, FrontendRow, ListenerMetrics, MemberRow, UpstreamRow,
+    DRAIN_BUCKETS_S, DURATION_BUCKETS_S, DrainRow, FanoutRow, FrontendRow, ListenerMetrics,
+    MemberRow, UpstreamRow,
 };
 use ringway_shards::plan::BackendKind;
 
@@ -30,6 +31,7 @@ pub(super) fn collect(scene: &Scene<'_>, families: &mut Families) {
             .iter()
             .for_each(|row| upstream(row, families));
         shard.fanout.iter().for_each(|row| fanout(row, families));
+        shard.drains.iter().for_each(|row| drain(row, families));
         // Shards count for every backend; connections are only made to origins.
         let members = shard.members.iter().filter(|row| is_origin(&row.backend));
         members.for_each(|row| member(row, families));
@@ -188,6 +190,19 @@ fn fanout(row: &FanoutRow, families: &mut Families) {
         ),
         other => debug_assert!(false, "a fan-out row of unknown kind {other}"),
     }
+}
+
+fn drain(row: &DrainRow, families: &mut Families) {
+    families.histogram(
+        "trickster_alb_fanout_loser_drain_seconds",
+        "Time from the choice of a winner to a loser's end",
+        &[("mechanism", row.mechanism), ("variant", "")],
+        &Counts {
+            bounds: &DRAIN_BUCKETS_S,
+            buckets: &row.buckets,
+            sum: row.sum_s,
+        },
+    );
 }
 
 fn member(row: &MemberRow, families: &mut Families) {

@@ -5,6 +5,10 @@
 mod admin;
 mod check;
 mod fake_prometheus;
+mod fan_out;
+mod fanout_limits;
+mod first_good_response;
+mod first_response;
 mod forwarded_headers;
 mod framing_bodies;
 mod framing_deadlines;
@@ -13,6 +17,7 @@ mod framing_requests;
 mod framing_responses;
 mod framing_reuse;
 mod framing_upgrade;
+mod newest_last_modified;
 mod nginx_pool;
 mod oracle;
 mod regression;
