@@ -1,7 +1,10 @@
 //! A member's answer held in memory, within two bounds: the member's own and that of the whole fan-out.
 //!
-//! Content codings are undone as the bytes come, and the bounds count what is kept after that, so a small
-//! body cannot grow without limit. Contract: ALB page, 5; decisions, 15.
+//! An answer that is merged has its content coding undone as the bytes come, and the bounds count what is kept
+//! after that, so a small body cannot grow without limit; one that is passed on is kept as it came. Contract: ALB
+//! page, 5; decisions, 15.
+
+mod segments;
 
 use std::cell::Cell;
 use std::io::Write as _;
@@ -9,6 +12,8 @@ use std::rc::Rc;
 
 use flate2::write::MultiGzDecoder;
 use ringway_merge::MemberFailure;
+
+pub(crate) use segments::Segments;
 
 /// Most coded bytes undone in one go: deflate grows at most about a thousandfold, so a step makes at most
 /// some 500 KiB.
@@ -68,6 +73,8 @@ pub(crate) struct Pushed {
 }
 
 enum Sink {
+    /// As it came, in pieces.
+    Raw(Segments),
     Plain(Vec<u8>),
     Gzip(Box<MultiGzDecoder<Vec<u8>>>),
 }
@@ -82,11 +89,8 @@ impl Capture {
         budget: &Budget,
     ) -> Result<Capture, MemberFailure> {
         let is_plain = coding.is_empty() || coding.eq_ignore_ascii_case(b"identity");
-        if is_plain && declared.is_some_and(|length| length > bytes_max) {
-            return Err(MemberFailure::Truncated);
-        }
-        let reserved = if is_plain { declared.unwrap_or(0) } else { 0 };
-        budget.take(reserved)?;
+        let declared = declared.filter(|_| is_plain);
+        let reserved = reserve(declared, bytes_max, budget)?;
         let sink = if is_plain {
             // All of it at once: a buffer that grows to 8 MiB by doubling is copied, in steps of milliseconds. What
             // is never received is never touched, and the bounds above hold it.
@@ -106,10 +110,31 @@ impl Capture {
         })
     }
 
+    /// As [`Capture::new`], of a body that is kept as it comes, whatever its coding.
+    pub(crate) fn raw(
+        declared: Option<u64>,
+        bytes_max: u64,
+        budget: &Budget,
+    ) -> Result<Capture, MemberFailure> {
+        let reserved = reserve(declared, bytes_max, budget)?;
+        Ok(Capture {
+            sink: Sink::Raw(Segments::expecting(reserved)),
+            bytes_max,
+            budget: budget.clone(),
+            counted: 0,
+            reserved,
+        })
+    }
+
     /// Takes the next bytes of the body, or as many as one step allows.
     pub(crate) fn push(&mut self, bytes: &[u8]) -> Result<Pushed, MemberFailure> {
         let before = self.len();
         let taken = match &mut self.sink {
+            Sink::Raw(kept) => {
+                let step = bytes.len().min(CAPTURE_YIELD_BYTES);
+                kept.push(&bytes[..step]);
+                step
+            }
             Sink::Plain(kept) => {
                 let step = bytes.len().min(CAPTURE_YIELD_BYTES);
                 kept.extend_from_slice(&bytes[..step]);
@@ -132,6 +157,7 @@ impl Capture {
 
     fn len(&self) -> u64 {
         match &self.sink {
+            Sink::Raw(kept) => kept.len(),
             Sink::Plain(kept) => kept.len() as u64,
             Sink::Gzip(decoder) => decoder.get_ref().len() as u64,
         }
@@ -156,10 +182,29 @@ impl Capture {
             self.count()?;
         }
         match self.sink {
+            Sink::Raw(kept) => Ok(kept.into_one()),
             Sink::Plain(kept) => Ok(kept),
             Sink::Gzip(decoder) => decoder.finish().map_err(|_| MemberFailure::Encoding),
         }
     }
+
+    /// As [`Capture::finish`], in the pieces it is kept in.
+    pub(crate) fn finish_in_pieces(self) -> Result<Segments, MemberFailure> {
+        match self.sink {
+            Sink::Raw(kept) => Ok(kept),
+            _ => self.finish().map(|kept| Segments::of(vec![kept])),
+        }
+    }
+}
+
+/// Takes a declared length out of the budget, and says how much that was.
+fn reserve(declared: Option<u64>, bytes_max: u64, budget: &Budget) -> Result<u64, MemberFailure> {
+    let length = declared.unwrap_or(0);
+    if length > bytes_max {
+        return Err(MemberFailure::Truncated);
+    }
+    budget.take(length)?;
+    Ok(length)
 }
 
 #[cfg(test)]
@@ -201,6 +246,23 @@ mod tests {
     fn a_declared_length_above_the_cap_fails_before_any_byte() {
         let made = Capture::new(b"", Some(6), 5, &Budget::new(None)).map(|_| ());
         assert_eq!(made, Err(MemberFailure::Truncated));
+    }
+
+    #[test]
+    fn a_raw_capture_keeps_coded_bytes_as_they_came() {
+        let budget = Budget::new(Some(1000));
+        let coded = gzip(b"text");
+        let mut capture = Capture::raw(Some(coded.len() as u64), 1000, &budget).expect("it fits");
+        assert_eq!(
+            capture.push(&coded).map(|pushed| pushed.taken),
+            Ok(coded.len())
+        );
+        let kept = capture.finish_in_pieces().expect("nothing to decode");
+        assert_eq!(kept.into_one(), coded);
+        let over = Capture::raw(Some(1000), 1000, &budget).map(|_| ());
+        assert_eq!(over, Err(MemberFailure::AggregateCap));
+        let mut long = Capture::raw(None, 3, &Budget::new(None)).expect("no length is declared");
+        assert_eq!(long.push(b"1234"), Err(MemberFailure::Truncated));
     }
 
     #[test]

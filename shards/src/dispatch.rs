@@ -34,6 +34,8 @@ pub(crate) enum Terminal<'v> {
     Merge(&'v Arc<Backend>),
     /// ringway itself, with what a rule has for it.
     Local(&'v LocalAnswer),
+    /// All members of this ALB's pool, of whose answers one is chosen.
+    Choice(&'v Arc<Backend>),
 }
 
 /// Finds the first backend of a request. Contract: config page, 5.
@@ -206,7 +208,7 @@ pub(crate) fn resolve<'v>(
             }
             Mechanism::FirstResponse
             | Mechanism::FirstGoodResponse
-            | Mechanism::NewestLastModified => return Err(Failure::Internal),
+            | Mechanism::NewestLastModified => return Ok(Way::Ends(Terminal::Choice(backend))),
             Mechanism::UserRouter => {
                 let router = alb.user_router.as_ref().ok_or(Failure::Internal)?;
                 let own = rule.authenticator;

@@ -29,6 +29,7 @@ use ringway_io::net::stream::{Writer, Written};
 
 use crate::clock::Clock;
 use crate::dispatch;
+use crate::fanout::Opened;
 use crate::headers::{self, Claims, Hop, Outgoing, Relay};
 use crate::limits::{INTERIM_MAX, RELAY_BYTES, head_limits};
 use crate::metrics::Count;
@@ -325,8 +326,7 @@ async fn attempt(
     let download = Download {
         state: &client.state,
         pace,
-        tries,
-        flow,
+        waiting: Some((tries, flow)),
         seen: Seen::of(&client.head, &client.head_text),
         server_name: &task.view.active.plan.server_name,
         clock: &client.clock,
@@ -371,8 +371,7 @@ async fn with_body(
         let download = Download {
             state,
             pace,
-            tries,
-            flow,
+            waiting: Some((tries, flow)),
             seen,
             server_name: &task.view.active.plan.server_name,
             clock,
@@ -426,6 +425,40 @@ async fn both(
     .await
 }
 
+/// Relays an answer whose head has come, while the rest of its request goes out; true when it came to a clean end.
+pub(crate) async fn relay(
+    task: &Task<'_>,
+    client: &mut Client,
+    pace: &Pace<'_>,
+    opened: &mut Opened,
+) -> Result<bool, Failure> {
+    let Opened {
+        peer,
+        head_len,
+        sending,
+        ..
+    } = opened;
+    let download = Download {
+        state: &client.state,
+        pace,
+        waiting: None,
+        seen: Seen::of(&client.head, &client.head_text),
+        server_name: &task.view.active.plan.server_name,
+        clock: &client.clock,
+        front: task.passage.front(),
+        writer: &mut client.conn.writer,
+        reader: &mut peer.conn.reader,
+        inbox: &mut peer.inbox,
+        head: &mut peer.head,
+        out: task.shard.buffers.take(),
+        client: (&client.head, &client.head_text),
+        shard: task.shard,
+    };
+    let mut answering = pin!(download.answer(*head_len, true));
+    let end = sending.beside(answering.as_mut()).await?;
+    Ok(matches!(end, End::Clean))
+}
+
 /// What of the request the answer depends on.
 #[derive(Clone, Copy)]
 struct Seen {
@@ -448,8 +481,8 @@ impl Seen {
 struct Download<'a, 't> {
     state: &'a State,
     pace: &'a Pace<'a>,
-    tries: &'a Tries<'t>,
-    flow: &'a Flow,
+    /// What an answer is waited for with; `None` where its head has come already.
+    waiting: Option<(&'a Tries<'t>, &'a Flow)>,
     seen: Seen,
     server_name: &'a str,
     clock: &'a Clock,
@@ -490,26 +523,8 @@ async fn answering(mut download: Download<'_, '_>) -> Result<End, Failure> {
     if download.head.is_switching_protocols() {
         return download.relay_switch(head_len).await;
     }
-    let relay = download.plan_relay(download.flow.is_done());
-    let bytes = &download.inbox.bytes()[..head_len];
-    let compressor = headers::response(
-        &mut download.out,
-        (download.head, bytes),
-        (download.server_name, download.clock),
-        &relay,
-    );
-    download.inbox.consume(head_len);
-    download.state.status.set(relay.status);
-    download.state.origin_status.set(download.head.status());
-    if let Some(body) = relay.body {
-        return download.replace_body(body).await;
-    }
-    if let Some(compressor) = compressor {
-        return Box::pin(download.relay_compressed(compressor)).await;
-    }
-    download
-        .relay_body(relay.framing == BodyFraming::Chunked)
-        .await
+    let uploaded = download.waiting.is_none_or(|(_, flow)| flow.is_done());
+    download.answer(head_len, uploaded).await
 }
 
 impl<'a> Download<'a, '_> {
@@ -525,10 +540,16 @@ impl<'a> Download<'a, '_> {
                 }
             }
             match self.inbox.fill(self.reader, ANSWER_READ_BYTES).await {
-                Ok(1..) if self.tries.is_answered() => {}
-                Ok(1..) => self.pace.set_end(self.tries.answered(self.flow)),
+                Ok(1..) => {
+                    if let Some((tries, flow)) = self.waiting
+                        && !tries.is_answered()
+                    {
+                        self.pace.set_end(tries.answered(flow));
+                    }
+                }
                 Ok(0) | Err(_) => {
-                    let before_any_byte = !self.tries.is_answered();
+                    let before_any_byte =
+                        self.waiting.is_some_and(|(tries, _)| !tries.is_answered());
                     return Err(Failure::NoAnswer { before_any_byte });
                 }
             }
@@ -649,6 +670,28 @@ impl<'a> Download<'a, '_> {
         }
         let is_clean = decoder.is_done() && self.head.keep_alive();
         Ok(if is_clean { End::Clean } else { End::Spent })
+    }
+
+    /// Relays the answer whose head is at the front of the inbox.
+    async fn answer(mut self, head_len: usize, uploaded: bool) -> Result<End, Failure> {
+        let relay = self.plan_relay(uploaded);
+        let bytes = &self.inbox.bytes()[..head_len];
+        let compressor = headers::response(
+            &mut self.out,
+            (self.head, bytes),
+            (self.server_name, self.clock),
+            &relay,
+        );
+        self.inbox.consume(head_len);
+        self.state.status.set(relay.status);
+        self.state.origin_status.set(self.head.status());
+        if let Some(body) = relay.body {
+            return self.replace_body(body).await;
+        }
+        if let Some(compressor) = compressor {
+            return Box::pin(self.relay_compressed(compressor)).await;
+        }
+        self.relay_body(relay.framing == BodyFraming::Chunked).await
     }
 
     async fn relay_body(mut self, chunked: bool) -> Result<End, Failure> {

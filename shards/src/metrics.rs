@@ -10,6 +10,11 @@ pub(crate) use cells::{BackendCells, Cells, Count, ListenerCells, LoginCells, ca
 /// Upper bounds in seconds of the request duration histograms. Contract: metrics page.
 pub const DURATION_BUCKETS_S: [f64; 7] = [0.05, 0.1, 0.5, 1.0, 5.0, 10.0, 20.0];
 
+/// Upper bounds in seconds of the histogram of losers. Contract: metrics page, 1.
+pub const DRAIN_BUCKETS_S: [f64; 12] = [
+    0.001, 0.005, 0.01, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0,
+];
+
 /// A copy of all counters of one shard, since its start.
 #[derive(Clone, Debug, Default)]
 pub struct ShardMetrics {
@@ -23,6 +28,8 @@ pub struct ShardMetrics {
     pub fanout: Vec<FanoutRow>,
     /// Requests at user routers.
     pub user_routes: Vec<UserRouteRow>,
+    /// Losers of fan-outs.
+    pub drains: Vec<DrainRow>,
     /// Per backend.
     pub members: Vec<MemberRow>,
     /// Per ALB.
@@ -120,6 +127,17 @@ pub struct UserRouteRow {
     pub outcome: &'static str,
     /// How often.
     pub count: u64,
+}
+
+/// Losers of the fan-outs of one ALB.
+#[derive(Clone, Debug)]
+pub struct DrainRow {
+    /// `fr`, ...
+    pub mechanism: &'static str,
+    /// Histogram counts per [`DRAIN_BUCKETS_S`], not cumulative, the last is above all bounds.
+    pub buckets: [u64; DRAIN_BUCKETS_S.len() + 1],
+    /// Sum of the times in seconds.
+    pub sum_s: f64,
 }
 
 /// Per-member counters and gauges.

@@ -244,6 +244,20 @@ impl<'v> Passage<'v> {
         amends.chain(self.edits.iter().flat_map(|edits| &edits.request_params))
     }
 
+    /// As [`Passage::request_params`], without those of the first `done` rules, and of whoever stood before any rule,
+    /// where they are made already.
+    pub(crate) fn params_beyond(&self, done: Option<usize>) -> impl Iterator<Item = &Edit> {
+        let amends = self.amends.iter().filter(move |_| done.is_none());
+        let amends = amends.flat_map(|amends| &amends.params);
+        let edits = &self.edits[done.unwrap_or(0)..];
+        amends.chain(edits.iter().flat_map(|edits| &edits.request_params))
+    }
+
+    /// How many of its rules change something.
+    pub(crate) fn changes(&self) -> usize {
+        self.edits.len()
+    }
+
     /// As [`Passage::request_params`], without those made in front of the fan-out.
     pub(crate) fn member_params(&self) -> impl Iterator<Item = &Edit> {
         let own = &self.edits[self.in_front..];
@@ -263,6 +277,13 @@ impl<'v> Passage<'v> {
             latency: self.latency,
             compressible_types: &self.first.compressible_types,
         }
+    }
+
+    /// Counts what has joined it since `outer` as the member's own.
+    #[must_use]
+    pub(crate) fn behind(mut self, outer: &Passage<'_>) -> Passage<'v> {
+        self.in_front = outer.edits.len();
+        self
     }
 
     /// For an answer that goes into a fan-out.

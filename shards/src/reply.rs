@@ -16,10 +16,24 @@ use crate::serve::{self, Client, Phase};
 #[derive(Debug, Default)]
 pub(crate) struct Whole {
     pub(crate) status: u16,
+    /// The origin's words for it, if it is an origin's.
+    pub(crate) reason: Option<Vec<u8>>,
     /// Header lines without those about framing.
     pub(crate) headers: Vec<(Vec<u8>, Vec<u8>)>,
+    /// What it says of its length.
+    pub(crate) length: Length,
     /// The body, in pieces that are written one after the other.
     pub(crate) body: Vec<Vec<u8>>,
+}
+
+/// What an answer says of the length of its body.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) enum Length {
+    /// That of its body.
+    #[default]
+    OfBody,
+    /// There is no body here, as for HEAD, and this is what an origin said, if it did.
+    Declared(Option<u64>),
 }
 
 /// Writes the answer, changed as the rules on its way want it.
@@ -33,6 +47,7 @@ pub(crate) async fn whole(
     let status = front.status(whole.status);
     if let Some(body) = front.body() {
         whole.body = vec![body.to_vec()];
+        whole.length = Length::OfBody;
         whole
             .headers
             .retain(|(name, _)| !describes_body(KnownHeader::classify(name), name));
@@ -67,9 +82,20 @@ fn head(
     client: &Client,
     (status, whole): (u16, &Whole),
 ) -> Option<Box<Compressor>> {
-    let length: u64 = whole.body.iter().map(|chunk| chunk.len() as u64).sum();
-    write::status_line(out, status);
-    write::header(out, b"Date", &client.clock.date());
+    let length = match whole.length {
+        Length::OfBody => Some(whole.body.iter().map(|chunk| chunk.len() as u64).sum()),
+        Length::Declared(length) => length,
+    };
+    match &whole.reason {
+        Some(reason) if status == whole.status => {
+            write::status_line_with_reason(out, status, reason);
+        }
+        _ => write::status_line(out, status),
+    }
+    let is_date = |(name, _): &(Vec<u8>, Vec<u8>)| name.eq_ignore_ascii_case(b"date");
+    if !whole.headers.iter().any(is_date) {
+        write::header(out, b"Date", &client.clock.date());
+    }
     let start = out.len();
     for (name, value) in &whole.headers {
         if !gives_way(front, KnownHeader::classify(name), name) {
@@ -79,7 +105,7 @@ fn head(
     headers::finish_answer(out, start, front);
     let answer = compress::Answer {
         status,
-        length: Some(length),
+        length,
         types: front.compressible_types,
         client: &client.head,
         client_bytes: &client.head_text,
@@ -94,8 +120,13 @@ fn head(
     match &compressor {
         Some(_) if is_chunked => write::transfer_encoding_chunked(out),
         Some(_) => {}
-        None if has_body(status) => write::content_length(out, length),
-        None => {}
+        None => {
+            if let Some(length) = length
+                && has_body(status)
+            {
+                write::content_length(out, length);
+            }
+        }
     }
     write::end_of_head(out);
     compressor

@@ -22,7 +22,7 @@ use crate::dispatch::{self, Routed, Terminal};
 use crate::exchange::{self, Upload};
 use crate::latency;
 use crate::limits::{LINGER_BYTES_MAX, LINGER_TIME, head_limits};
-use crate::mechanism::time_series_merge;
+use crate::mechanism::{self, time_series_merge};
 use crate::metrics::{BackendCells, Count};
 use crate::passage::{Asked, Front, Passage};
 use crate::plan::{BackendId, Latency, Listener, PathRule};
@@ -343,6 +343,7 @@ async fn answer(
         }
         // Boxed, like everything rare: a connection's future is as large as its largest branch.
         Ok(Terminal::Merge(_)) => Box::pin(time_series_merge::run(&task, client)).await,
+        Ok(Terminal::Choice(_)) => Box::pin(mechanism::run(&task, client)).await,
         Ok(Terminal::Local(local)) => Box::pin(reply::local(&task, client, local)).await,
         Err(failure) => {
             leave_rest_of_body(listener, client)?;

@@ -3,6 +3,7 @@
 use std::io;
 use std::net::SocketAddr;
 use std::os::fd::{AsRawFd, RawFd};
+use std::rc::Rc;
 
 use monoio::buf::IoBufMut;
 use monoio::io::{
@@ -50,6 +51,7 @@ enum WriteHalf {
     Plain(OwnedWriteHalf<TcpStream>),
     Server(OwnedWriteHalf<AcceptedStream>),
     Client(OwnedWriteHalf<ConnectedStream>),
+    Absent,
 }
 
 impl Conn {
@@ -153,12 +155,18 @@ impl Reader {
 }
 
 impl Writer {
+    /// What stands in a connection while its writer is in other hands; it takes no byte.
+    pub fn absent() -> Writer {
+        Writer(WriteHalf::Absent)
+    }
+
     /// Writes all of `buf` and gives it back.
     pub async fn write_all(&mut self, buf: Vec<u8>) -> (io::Result<()>, Vec<u8>) {
         let (result, buf) = match &mut self.0 {
             WriteHalf::Plain(half) => half.write_all(buf).await,
             WriteHalf::Server(half) => half.write_all(buf).await,
             WriteHalf::Client(half) => half.write_all(buf).await,
+            WriteHalf::Absent => return (Err(absent()), buf),
         };
         match result {
             Ok(_) => (self.flush().await, buf),
@@ -185,6 +193,21 @@ impl Writer {
         (result.map_or(Written::Some, |()| Written::All), buf)
     }
 
+    /// Writes all of a buffer that others may be writing too.
+    ///
+    /// # Errors
+    /// Those of the connection.
+    pub async fn write_shared(&mut self, buf: Rc<Vec<u8>>) -> io::Result<()> {
+        let (result, _) = match &mut self.0 {
+            WriteHalf::Plain(half) => half.write_all(buf).await,
+            WriteHalf::Server(half) => half.write_all(buf).await,
+            WriteHalf::Client(half) => half.write_all(buf).await,
+            WriteHalf::Absent => return Err(absent()),
+        };
+        result?;
+        self.flush().await
+    }
+
     /// Writes `buf[range]` and gives the buffer back.
     pub async fn write_range(
         &mut self,
@@ -196,6 +219,7 @@ impl Writer {
             WriteHalf::Plain(half) => half.write_all(slice).await,
             WriteHalf::Server(half) => half.write_all(slice).await,
             WriteHalf::Client(half) => half.write_all(slice).await,
+            WriteHalf::Absent => return (Err(absent()), slice.into_inner()),
         };
         match result {
             Ok(_) => (self.flush().await, slice.into_inner()),
@@ -205,7 +229,7 @@ impl Writer {
 
     async fn flush(&mut self) -> io::Result<()> {
         match &mut self.0 {
-            WriteHalf::Plain(_) => Ok(()),
+            WriteHalf::Plain(_) | WriteHalf::Absent => Ok(()),
             WriteHalf::Server(half) => half.flush().await,
             WriteHalf::Client(half) => half.flush().await,
         }
@@ -220,6 +244,12 @@ impl Writer {
             WriteHalf::Plain(half) => half.shutdown().await,
             WriteHalf::Server(half) => half.shutdown().await,
             WriteHalf::Client(half) => half.shutdown().await,
+            WriteHalf::Absent => Ok(()),
         }
     }
+}
+
+/// A write where no writer is.
+fn absent() -> io::Error {
+    io::Error::from(io::ErrorKind::NotConnected)
 }

@@ -7,24 +7,29 @@
 mod gather;
 mod request;
 
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::sync::Arc;
+use std::time::Duration;
 
-use ringway_io::net::http1::{BodyDecoder, BodyFraming, KnownHeader, Method, TrailerLimits, write};
-use ringway_merge::Endpoint;
+use ringway_io::net::http1::{BodyFraming, KnownHeader, Method, write};
+use ringway_merge::{Endpoint, MemberFailure};
 
-use crate::dispatch::{self, Terminal};
-use crate::exchange::{self, Pace, Task, Upload};
+use super::pass_on;
+use super::question::{self, Question};
+use super::reply::{Come, Reply};
+use super::request_body::{Bound, read_whole};
+use super::round::{Lost, ask};
+use crate::capture::Segments;
+use crate::exchange::{self, Pace, Task};
+use crate::fanout::Whole;
 use crate::metrics::Count;
-use crate::passage::path_below;
-use crate::plan::{Alb, BackendKind};
-use crate::reply::{self, Whole};
-use crate::respond::{Failure, Fault};
-use crate::serve::Client;
+use crate::passage::{params, path_below};
+use crate::plan::{Alb, Backend, BackendKind};
+use crate::reply as answer;
+use crate::respond::Failure;
+use crate::serve::{self, Client};
 use gather::{Asking, Outcome};
 use request::ApiRequest;
 
-/// Least free space a read of a form is given.
-const FORM_READ_BYTES: usize = 4 * 1024;
 /// Time for merging on top of the ALB's deadline, which limits the members.
 const MERGE_TIME: Duration = Duration::from_secs(30);
 
@@ -33,13 +38,25 @@ pub(crate) async fn run(task: &Task<'_>, client: &mut Client) -> Result<(), Fail
     let BackendKind::Alb(alb) = &task.backend.kind else {
         return Err(Failure::Internal);
     };
-    let Some(endpoint) = mergeable(task, client) else {
-        if is_of_one_of_many(task, alb, client) {
+    let bytes = client.head_text.as_slice();
+    let seen = Seen {
+        method: client.head.method(),
+        path: path_below(client.head.path(bytes), task.strip),
+        content_type: client
+            .head
+            .first(bytes, KnownHeader::ContentType)
+            .unwrap_or_default(),
+        has_body: !matches!(
+            client.head.framing(),
+            BodyFraming::None | BodyFraming::Length(0)
+        ),
+    };
+    let Some(endpoint) = seen.mergeable() else {
+        if client.head.framing() == BodyFraming::None && seen.is_of_one_of_many(task, alb) {
             return Box::pin(one_group(task, alb, client)).await;
         }
         return first_live(task, alb, client).await;
     };
-    let bytes = client.head_text.as_slice();
     let query = task.passage.query(client.head.query(bytes));
     let query = query.unwrap_or_default().into_owned();
     if client.head.framing() == BodyFraming::None
@@ -54,22 +71,17 @@ pub(crate) async fn run(task: &Task<'_>, client: &mut Client) -> Result<(), Fail
         task.listener.body_progress_timeout,
     );
     pace.whole();
-    let form = read_form(task, client, &pace).await?;
-    let too_many = || Failure::Body(ringway_io::net::http1::BodyError::Truncated);
-    let mut request = ApiRequest::read(endpoint, &query, &form).ok_or_else(too_many)?;
+    let bound = Bound {
+        bytes_max: task.listener.request_body_bytes_max.unwrap_or(u64::MAX),
+        // Half a query is another query.
+        truncate: false,
+    };
+    let form = read_whole(client, &pace, bound).await?.into_one();
+    let mut request = read(endpoint, &query, &form)?;
     if !form.is_empty() {
         request.edit(task.passage.request_params());
     }
-    request.stamp(
-        SystemTime::now()
-            .duration_since(UNIX_EPOCH)
-            .unwrap_or_default(),
-    );
-    if let Some(limit) = alb.query_range_max
-        && request.range().is_some_and(|range| range > limit)
-    {
-        return Err(Failure::QueryRange { limit });
-    }
+    let request = to_merge(alb, request, question::now())?;
     client.watch.watch_peer(true);
     let asking = Asking {
         task,
@@ -78,45 +90,148 @@ pub(crate) async fn run(task: &Task<'_>, client: &mut Client) -> Result<(), Fail
         passage: task.passage,
         request: &request,
         by_form: client.head.method() == Method::Post,
+        hops: 0,
     };
     let outcome = gather::gather(&asking, task.backend).await?;
     client.watch.watch_peer(false);
     send(task, client, outcome, &pace).await
 }
 
-/// The path this request merges on, if it can be read for merging.
-fn mergeable(task: &Task<'_>, client: &Client) -> Option<Endpoint> {
-    let bytes = client.head_text.as_slice();
-    let head = &client.head;
-    let endpoint = request::endpoint(path_below(head.path(bytes), task.strip))?;
-    match head.method() {
-        Method::Get | Method::Head => {
-            matches!(head.framing(), BodyFraming::None | BodyFraming::Length(0)).then_some(endpoint)
+/// Answers as a member of another fan-out.
+pub(super) async fn reply<'v>(
+    question: Question<'_, 'v>,
+    merger: &'v Arc<Backend>,
+) -> Result<Reply<'v>, Lost> {
+    let BackendKind::Alb(alb) = &merger.kind else {
+        return Err(MemberFailure::Internal.into());
+    };
+    let task = Task {
+        backend: merger,
+        ..*question.task
+    };
+    let seen = Seen {
+        method: question.method,
+        path: question.path,
+        content_type: question.content_type(),
+        has_body: !question.body.is_empty(),
+    };
+    let passage = question.passage.clone();
+    let edits = || passage.params_beyond(question.params_done);
+    let query = params::rewrite(question.query.unwrap_or_default(), edits());
+    let asking = |request| Asking {
+        task: &task,
+        head: question.head,
+        hop: question.hop,
+        passage: &passage,
+        request,
+        by_form: question.method == Method::Post,
+        hops: question.hops,
+    };
+    let outcome = match seen.mergeable() {
+        None if !seen.has_body && seen.is_of_one_of_many(&task, alb) => {
+            let request = ApiRequest::read(Endpoint::Labels, &query, b"");
+            gather::first(&asking(&request.ok_or(Failure::Target)?), alb).await?
         }
-        Method::Post if !matches!(endpoint, Endpoint::LabelValues(_)) => {
-            let content_type = head
-                .first(bytes, KnownHeader::ContentType)
-                .unwrap_or_default();
-            let essence = content_type
-                .split(|&byte| byte == b';')
-                .next()
-                .unwrap_or_default();
-            let is_form = essence
-                .trim_ascii()
-                .eq_ignore_ascii_case(b"application/x-www-form-urlencoded");
-            is_form.then_some(endpoint)
+        None => return first_reply(question, merger, alb).await,
+        Some(endpoint) if !seen.has_body && gather::may_bypass(&task, alb, &endpoint, &query) => {
+            return first_reply(question, merger, alb).await;
         }
-        _ => None,
+        Some(endpoint) => {
+            let form = question.body.to_one();
+            let mut request = read(endpoint, &query, &form)?;
+            if !form.is_empty() {
+                request.edit(edits());
+            }
+            let request = to_merge(alb, request, question.now)?;
+            gather::gather(&asking(&request), merger).await?
+        }
+    };
+    let body = Segments::of(outcome.body);
+    let mut text = Vec::with_capacity(1024);
+    document_head(&mut text, outcome.status, &outcome.headers, &outcome.result);
+    write::content_length(&mut text, body.len());
+    write::end_of_head(&mut text);
+    let whole = Whole::made(text, body, question.method).ok_or(MemberFailure::Internal)?;
+    Ok(Reply {
+        come: Come::Whole(Box::new(whole)),
+        passage: (*passage).clone(),
+    })
+}
+
+/// The answer of the first live member that can be reached.
+async fn first_reply<'v>(
+    question: Question<'_, 'v>,
+    merger: &'v Backend,
+    alb: &'v Alb,
+) -> Result<Reply<'v>, Lost> {
+    let view = question.task.view;
+    let mut last = Err(Failure::NoLiveMember {
+        alb: merger.name.clone(),
+    }
+    .into());
+    for member in &view.table.pool(alb.pool).live {
+        view.active.cells(member.backend.id).selected.bump();
+        last = ask(question.clone(), &member.backend).await;
+        match &last {
+            Err(Lost::Failed(MemberFailure::Unreachable)) if question.repeatable => {}
+            _ => break,
+        }
+    }
+    last
+}
+
+/// The parameters of a request.
+fn read(endpoint: Endpoint, query: &[u8], form: &[u8]) -> Result<ApiRequest, Failure> {
+    let too_many = || Failure::Body(ringway_io::net::http1::BodyError::Truncated);
+    ApiRequest::read(endpoint, query, form).ok_or_else(too_many)
+}
+
+/// The request as it is merged: one moment, and no more than the ALB allows.
+fn to_merge(alb: &Alb, mut request: ApiRequest, now: Duration) -> Result<ApiRequest, Failure> {
+    request.stamp(now);
+    match alb.query_range_max {
+        Some(limit) if request.range().is_some_and(|range| range > limit) => {
+            Err(Failure::QueryRange { limit })
+        }
+        _ => Ok(request),
     }
 }
 
-/// Whether the answer will be about one replica group of several, and can say so.
-fn is_of_one_of_many(task: &Task<'_>, alb: &Alb, client: &Client) -> bool {
-    let path = client.head.path(&client.head_text);
-    client.head.method() == Method::Get
-        && client.head.framing() == BodyFraming::None
-        && request::is_of_one_group(path_below(path, task.strip))
-        && task.view.table.pool(alb.pool).groups.len() > 1
+/// What of a request decides how it is answered.
+struct Seen<'a> {
+    method: Method,
+    path: &'a [u8],
+    content_type: &'a [u8],
+    has_body: bool,
+}
+
+impl Seen<'_> {
+    /// The path this request merges on, if it can be read for merging.
+    fn mergeable(&self) -> Option<Endpoint> {
+        let endpoint = request::endpoint(self.path)?;
+        match self.method {
+            Method::Get | Method::Head => (!self.has_body).then_some(endpoint),
+            Method::Post if !matches!(endpoint, Endpoint::LabelValues(_)) => {
+                let essence = self
+                    .content_type
+                    .split(|&byte| byte == b';')
+                    .next()
+                    .unwrap_or_default();
+                let is_form = essence
+                    .trim_ascii()
+                    .eq_ignore_ascii_case(b"application/x-www-form-urlencoded");
+                is_form.then_some(endpoint)
+            }
+            _ => None,
+        }
+    }
+
+    /// Whether the answer will be about one replica group of several, and can say so.
+    fn is_of_one_of_many(&self, task: &Task<'_>, alb: &Alb) -> bool {
+        self.method == Method::Get
+            && request::is_of_one_group(self.path)
+            && task.view.table.pool(alb.pool).groups.len() > 1
+    }
 }
 
 /// Sends the request to the first live member and adds to its answer that it is one group's only.
@@ -140,6 +255,7 @@ async fn one_group(task: &Task<'_>, alb: &Alb, client: &mut Client) -> Result<()
         passage: task.passage,
         request: &request,
         by_form: false,
+        hops: 0,
     };
     let outcome = Box::pin(gather::first(&asking, alb)).await?;
     client.watch.watch_peer(false);
@@ -151,8 +267,7 @@ async fn one_group(task: &Task<'_>, alb: &Alb, client: &mut Client) -> Result<()
 async fn first_live(task: &Task<'_>, alb: &Alb, client: &mut Client) -> Result<(), Failure> {
     let live = &task.view.table.pool(alb.pool).live;
     if live.is_empty() {
-        let unread = !Upload::begin(task.listener, client)?.is_done();
-        client.state.keep.set(client.state.keep.get() && !unread);
+        serve::leave_rest_of_body(task.listener, client)?;
         return Err(Failure::NoLiveMember {
             alb: task.backend.name.clone(),
         });
@@ -161,77 +276,13 @@ async fn first_live(task: &Task<'_>, alb: &Alb, client: &mut Client) -> Result<(
     let mut result = Err(Failure::Internal);
     for member in live {
         task.view.active.cells(member.backend.id).selected.bump();
-        let start = task.passage.towards(&member.backend);
-        let mut passage = start.clone();
-        let terminal = dispatch::arrive(task.view, &task.asked(client), &mut passage).await?;
-        let task = Task {
-            backend: passage.backend(),
-            passage: &passage,
-            ..*task
-        };
-        result = match terminal {
-            Terminal::Origin(_) => exchange::route(&task, client, &start).await,
-            Terminal::Merge(_) => Box::pin(run(&task, client)).await,
-            Terminal::Local(local) => reply::local(&task, client, local).await,
-        };
+        result = pass_on(task, client, &member.backend).await;
         match &result {
             Err(failure) if may_go_on && failure.spares_request() => {}
             _ => break,
         }
     }
     result
-}
-
-/// Reads the whole request body, within the listener's bound.
-async fn read_form(
-    task: &Task<'_>,
-    client: &mut Client,
-    pace: &Pace<'_>,
-) -> Result<Vec<u8>, Failure> {
-    let bytes_max = task.listener.request_body_bytes_max.unwrap_or(u64::MAX);
-    if let BodyFraming::Length(length) = client.head.framing()
-        && length > bytes_max
-    {
-        return Err(Failure::BodyTooLarge { bytes_max });
-    }
-    let mut decoder = BodyDecoder::new(client.head.framing(), TrailerLimits::default());
-    if client.head.expect_continue() && !decoder.is_done() && client.inbox.is_empty() {
-        let sent = client
-            .conn
-            .writer
-            .write_all(write::CONTINUE.to_vec())
-            .await
-            .0;
-        sent.map_err(|_| Failure::ClientGone)?;
-    }
-    let mut form = Vec::new();
-    while !decoder.is_done() {
-        if client.inbox.is_empty() {
-            pace.step();
-            client.state.blame.set(Fault::Client);
-            match client
-                .inbox
-                .fill(&mut client.conn.reader, FORM_READ_BYTES)
-                .await
-            {
-                Ok(1..) => {}
-                Ok(0) | Err(_) => return Err(Failure::ClientGone),
-            }
-        }
-        let decoded = decoder
-            .decode(client.inbox.bytes())
-            .map_err(Failure::Body)?;
-        if form.len() as u64 + decoded.data.len() as u64 > bytes_max {
-            return Err(Failure::BodyTooLarge { bytes_max });
-        }
-        form.extend_from_slice(decoded.data);
-        let consumed = decoded.consumed;
-        client.inbox.consume(consumed);
-    }
-    client.state.body_read.set(true);
-    client.state.blame.set(Fault::Upstream);
-    pace.whole();
-    Ok(form)
 }
 
 /// Writes the merged document to the client.
@@ -245,10 +296,21 @@ async fn send(
     let mut headers = vec![line("Content-Type", "application/json; charset=UTF-8")];
     headers.extend(outcome.headers);
     headers.push(line("X-Trickster-Result", &outcome.result));
-    let whole = Whole {
+    let whole = answer::Whole {
         status: outcome.status,
         headers,
         body: outcome.body,
+        ..answer::Whole::default()
     };
-    reply::whole(task, client, pace, whole).await
+    answer::whole(task, client, pace, whole).await
+}
+
+/// Appends the head of a document, up to its framing.
+fn document_head(out: &mut Vec<u8>, status: u16, headers: &[(Vec<u8>, Vec<u8>)], result: &str) {
+    write::status_line(out, status);
+    write::header(out, b"Content-Type", b"application/json; charset=UTF-8");
+    for (name, value) in headers {
+        write::header(out, name, value);
+    }
+    write::header(out, b"X-Trickster-Result", result.as_bytes());
 }

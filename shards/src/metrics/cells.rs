@@ -8,8 +8,8 @@ use std::time::Duration;
 use ringway_io::net::http1::Method;
 
 use super::{
-    AlbRow, DURATION_BUCKETS_S, FanoutRow, FrontendRow, ListenerMetrics, MemberRow, ShardMetrics,
-    UpstreamRow, UserRouteRow,
+    AlbRow, DRAIN_BUCKETS_S, DURATION_BUCKETS_S, DrainRow, FanoutRow, FrontendRow, ListenerMetrics,
+    MemberRow, ShardMetrics, UpstreamRow, UserRouteRow,
 };
 use crate::mechanism::user_router::Outcome;
 use crate::plan::Backend;
@@ -35,24 +35,35 @@ impl Count for Cell<u64> {
     }
 }
 
-#[derive(Default)]
-struct Histogram {
-    buckets: [Cell<u64>; DURATION_BUCKETS_S.len() + 1],
+/// Counts per bucket; the last of `N` is above all bounds.
+struct Histogram<const N: usize> {
+    bounds: &'static [f64],
+    buckets: [Cell<u64>; N],
     sum_us: Cell<u64>,
 }
 
-impl Histogram {
+type Durations = Histogram<{ DURATION_BUCKETS_S.len() + 1 }>;
+type Drains = Histogram<{ DRAIN_BUCKETS_S.len() + 1 }>;
+
+impl<const N: usize> Histogram<N> {
+    fn new(bounds: &'static [f64]) -> Histogram<N> {
+        assert_eq!(bounds.len() + 1, N, "one bucket is above all bounds");
+        Histogram {
+            bounds,
+            buckets: [const { Cell::new(0) }; N],
+            sum_us: Cell::new(0),
+        }
+    }
+
     fn observe(&self, duration: Duration) {
         let seconds = duration.as_secs_f64();
-        let index = DURATION_BUCKETS_S
-            .iter()
-            .position(|&bound| seconds <= bound);
-        self.buckets[index.unwrap_or(DURATION_BUCKETS_S.len())].bump();
+        let index = self.bounds.iter().position(|&bound| seconds <= bound);
+        self.buckets[index.unwrap_or(N - 1)].bump();
         self.sum_us
             .add(u64::try_from(duration.as_micros()).unwrap_or(u64::MAX));
     }
 
-    fn counts(&self) -> [u64; DURATION_BUCKETS_S.len() + 1] {
+    fn counts(&self) -> [u64; N] {
         std::array::from_fn(|index| self.buckets[index].get())
     }
 
@@ -72,14 +83,14 @@ struct FrontendCell {
     status_class: &'static str,
     requests: Cell<u64>,
     written_bytes: Cell<u64>,
-    durations: Histogram,
+    durations: Durations,
 }
 
 struct UpstreamCell {
     method: Method,
     status: u16,
     requests: Cell<u64>,
-    durations: Histogram,
+    durations: Durations,
 }
 
 /// Counters of one backend name, kept over reloads.
@@ -89,6 +100,7 @@ pub(crate) struct BackendCells {
     frontend: RefCell<Vec<PathCells>>,
     upstream: RefCell<Vec<Rc<UpstreamCell>>>,
     fanout: RefCell<Vec<(FanoutKey, u64)>>,
+    drains: RefCell<Vec<(&'static str, Drains)>>,
     pub(crate) selected: Cell<u64>,
     pub(crate) dialled: Cell<u64>,
     pub(crate) dial_failures: Cell<u64>,
@@ -230,13 +242,14 @@ impl Cells {
 }
 
 impl BackendCells {
-    fn new(name: Box<str>, provider: &'static str) -> BackendCells {
+    pub(crate) fn new(name: Box<str>, provider: &'static str) -> BackendCells {
         BackendCells {
             name,
             provider,
             frontend: RefCell::default(),
             upstream: RefCell::default(),
             fanout: RefCell::default(),
+            drains: RefCell::default(),
             selected: Cell::default(),
             dialled: Cell::default(),
             dial_failures: Cell::default(),
@@ -287,7 +300,7 @@ impl BackendCells {
                 status_class: class,
                 requests: Cell::default(),
                 written_bytes: Cell::default(),
-                durations: Histogram::default(),
+                durations: Durations::new(&DURATION_BUCKETS_S),
             });
             rows.len() - 1
         });
@@ -317,7 +330,7 @@ impl BackendCells {
                     method,
                     status,
                     requests: Cell::default(),
-                    durations: Histogram::default(),
+                    durations: Durations::new(&DURATION_BUCKETS_S),
                 }));
                 &rows[rows.len() - 1]
             }
@@ -352,6 +365,18 @@ impl BackendCells {
         match rows.iter_mut().find(|(known, _)| *known == key) {
             Some((_, total)) => *total += count,
             None => rows.push((key, count)),
+        }
+    }
+
+    /// Counts a loser of a fan-out of this ALB: how long after the winner it was gone.
+    pub(crate) fn observe_drain(&self, mechanism: &'static str, took: Duration) {
+        let mut rows = self.drains.borrow_mut();
+        if !rows.iter().any(|(known, _)| *known == mechanism) {
+            rows.push((mechanism, Drains::new(&DRAIN_BUCKETS_S)));
+        }
+        let row = rows.iter().find(|(known, _)| *known == mechanism);
+        if let Some((_, drains)) = row {
+            drains.observe(took);
         }
     }
 
@@ -402,6 +427,13 @@ impl BackendCells {
                     count,
                 });
             }
+        }
+        for (mechanism, drains) in self.drains.borrow().iter() {
+            copy.drains.push(DrainRow {
+                mechanism,
+                buckets: drains.counts(),
+                sum_s: drains.sum_s(),
+            });
         }
         copy.members.push(MemberRow {
             backend: self.name.clone(),
@@ -478,5 +510,20 @@ mod tests {
         let good = &copy.frontend[0];
         assert_eq!((good.requests, good.written_bytes), (2, 15));
         assert_eq!(good.duration_buckets, [1, 0, 0, 0, 0, 0, 0, 1]);
+    }
+
+    #[test]
+    fn losers_are_counted_by_mechanism() {
+        let cells = BackendCells::new("any".into(), "alb");
+        cells.observe_drain("fr", Duration::ZERO);
+        cells.observe_drain("fr", Duration::from_millis(20));
+        cells.observe_drain("fgr", Duration::from_secs(60));
+        let mut copy = ShardMetrics::default();
+        cells.copy_into(&mut copy);
+        let counts: Vec<_> = copy.drains.iter().map(|row| row.mechanism).collect();
+        assert_eq!(counts, ["fr", "fgr"]);
+        assert_eq!(copy.drains[0].buckets[0], 1);
+        assert_eq!(copy.drains[0].buckets[3], 1);
+        assert_eq!(copy.drains[1].buckets[DRAIN_BUCKETS_S.len()], 1);
     }
 }

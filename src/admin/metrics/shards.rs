@@ -1,8 +1,8 @@
 //! Metrics of the data plane, added up over the shards.
 
 use ringway_shards::metrics::{
-    AlbRow, DURATION_BUCKETS_S, FanoutRow, FrontendRow, ListenerMetrics, MemberRow, UpstreamRow,
-    UserRouteRow,
+    AlbRow, DRAIN_BUCKETS_S, DURATION_BUCKETS_S, DrainRow, FanoutRow, FrontendRow, ListenerMetrics,
+    MemberRow, UpstreamRow, UserRouteRow,
 };
 use ringway_shards::plan::BackendKind;
 
@@ -36,6 +36,7 @@ pub(super) fn collect(scene: &Scene<'_>, families: &mut Families) {
             .user_routes
             .iter()
             .for_each(|row| user_route(row, families));
+        shard.drains.iter().for_each(|row| drain(row, families));
         // Shards count for every backend; connections are only made to origins.
         let members = shard.members.iter().filter(|row| is_origin(&row.backend));
         members.for_each(|row| member(row, families));
@@ -209,6 +210,19 @@ fn alb(row: &AlbRow, families: &mut Families) {
         "Requests of an ALB that were not, because its retry budget was used up",
         &labels,
         row.retries_refused as f64,
+    );
+}
+
+fn drain(row: &DrainRow, families: &mut Families) {
+    families.histogram(
+        "trickster_alb_fanout_loser_drain_seconds",
+        "Time from the choice of a winner to a loser's end",
+        &[("mechanism", row.mechanism), ("variant", "")],
+        &Counts {
+            bounds: &DRAIN_BUCKETS_S,
+            buckets: &row.buckets,
+            sum: row.sum_s,
+        },
     );
 }
 

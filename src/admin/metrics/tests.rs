@@ -4,7 +4,7 @@ use super::*;
 use crate::control::fixture::Builder;
 use crate::control::state::Event;
 use ringway_shards::metrics::{
-    AlbRow, FanoutRow, FrontendRow, ListenerMetrics, MemberRow, UpstreamRow, UserRouteRow,
+    AlbRow, DrainRow, FanoutRow, FrontendRow, ListenerMetrics, MemberRow, UpstreamRow, UserRouteRow,
 };
 use std::time::{Duration, UNIX_EPOCH};
 
@@ -61,6 +61,11 @@ fn shard(requests: u64) -> Box<ShardMetrics> {
             fanout("plans", "sum"),
             fanout("partial", ""),
         ],
+        drains: vec![DrainRow {
+            mechanism: "fr",
+            buckets: [2, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1],
+            sum_s: 60.0,
+        }],
         members: vec![MemberRow {
             backend: "a".into(),
             selected: requests,
@@ -146,6 +151,8 @@ fn rows_are_added_up_over_the_shards() {
         "trickster_proxy_closed_connections_total 4".into(),
         "trickster_proxy_failed_connections_total 2".into(),
         "trickster_alb_fanout_attempts_total{mechanism=\"tsm\",variant=\"\"} 4".into(),
+        "trickster_alb_fanout_loser_drain_seconds_bucket{mechanism=\"fr\",variant=\"\",le=\"0.001\"} 4".into(),
+        "trickster_alb_fanout_loser_drain_seconds_count{mechanism=\"fr\",variant=\"\"} 6".into(),
         "trickster_alb_fanout_failures_total{mechanism=\"tsm\",variant=\"\",reason=\"truncated\"} 4"
             .into(),
         "trickster_alb_tsm_replica_events_total{event=\"conflict\",variant=\"\"} 4".into(),

@@ -1,24 +1,30 @@
 //! The fan-out of one merge: who is asked what, and the merge stepped while they answer.
 
 use std::future::Future;
-use std::pin::Pin;
+use std::pin::{Pin, pin};
+use std::rc::Rc;
 use std::sync::Arc;
+use std::time::Duration;
 
 use ringway_io::net::http1::{BodyFraming, Method, RequestHead};
+use ringway_io::task::within;
 use ringway_merge::{
     Answer, Arena, Endpoint, GroupSpec, MemberFailure, MemberSpec, Merge, MergeOptions, Merged,
     Plan, PlanOptions, PlanWarning, Progress, Slot, label_asked_for, limits, plan,
 };
 
 use super::request::ApiRequest;
-use crate::capture::Budget;
+use crate::capture::{Budget, Segments};
 use crate::dispatch::{self, Terminal};
 use crate::exchange::Task;
-use crate::fanout::{Ask, Fanout, Fetched, fetch};
-use crate::headers::{self, Hop, Outgoing, Remade};
+use crate::fanout::{Fanout, Fetched, Room, fetch, reason};
+use crate::headers::{Hop, Remade};
+use crate::limits::HOPS_MAX;
+use crate::mechanism::question::{self, Question, RequestBody};
+use crate::mechanism::round::{Lost, choose};
 use crate::metrics::{BackendCells, Count};
 use crate::passage::{Asked, Passage, params, path_below, refusal};
-use crate::plan::{Alb, Backend, BackendKind, Origin};
+use crate::plan::{Alb, Backend, BackendKind};
 use crate::respond::Failure;
 use crate::snapshot::{Member, Pool};
 
@@ -30,11 +36,13 @@ pub(super) struct Asking<'a> {
     pub(super) task: &'a Task<'a>,
     pub(super) head: (&'a RequestHead, &'a [u8]),
     pub(super) hop: Hop<'a>,
-    /// How the request came to the ALB.
+    /// How the request came to the ALB that merges.
     pub(super) passage: &'a Passage<'a>,
     pub(super) request: &'a ApiRequest,
     /// Members get the parameters as a form, since the client sent one.
     pub(super) by_form: bool,
+    /// Fan-outs passed on the way here.
+    pub(super) hops: usize,
 }
 
 /// A merged answer.
@@ -229,47 +237,65 @@ async fn ask_member(
     query: Option<&str>,
     budget: Budget,
 ) -> Result<Fetched, MemberFailure> {
-    let view = asking.task.view;
+    let task = asking.task;
+    let view = task.view;
     view.active.cells(member.backend.id).selected.bump();
     let mut passage = asking.passage.fork(&member.backend);
     let asked = Asked {
         head: asking.head.0,
         bytes: asking.head.1,
-        strip: asking.task.strip,
+        strip: task.strip,
     };
     let terminal = match dispatch::arrive(view, &asked, &mut passage).await {
         Ok(terminal) => terminal,
         Err(failure) => return refusal(&failure).ok_or(MemberFailure::Unreachable),
+    };
+    let made = Made::of(asking, query, &passage);
+    let room = Room {
+        bytes_max: task.backend.capture_bytes_max,
+        budget: &budget,
     };
     let mut fetched = match terminal {
         Terminal::Origin(backend) => {
             let BackendKind::Origin(origin) = &backend.kind else {
                 return Err(MemberFailure::Internal);
             };
-            let ask = Ask {
-                shard: asking.task.shard,
-                view,
-                backend,
-                origin,
-                method: if asking.by_form {
-                    Method::Post
-                } else {
-                    Method::Get
-                },
-                request: member_request(asking, &passage, origin, query),
-                bytes_max: backend
-                    .capture_bytes_max
-                    .min(asking.task.backend.capture_bytes_max),
-                budget,
-                limit: origin.timeout.min(settings.timeout),
+            let room = Room {
+                bytes_max: room.bytes_max.min(backend.capture_bytes_max),
+                ..room
             };
-            Box::pin(fetch(ask)).await?
+            let question = made.question(asking, passage.clone());
+            let ask = question.of_origin((backend, origin), &passage);
+            Box::pin(fetch(ask, room, origin.timeout.min(settings.timeout))).await?
         }
         Terminal::Merge(inner) => nested(asking, inner, &passage, query).await?,
+        Terminal::Choice(inner) => {
+            let question = made.question(asking, passage);
+            let chosen = chosen(asking, question, inner, room, settings.timeout);
+            return Box::pin(chosen).await;
+        }
         Terminal::Local(local) => return Ok(passage.local(local)),
     };
     passage.amend(&mut fetched);
     Ok(fetched)
+}
+
+/// A member that chooses among others passes on what one of them said.
+async fn chosen(
+    asking: &Asking<'_>,
+    question: Question<'_, '_>,
+    inner: &Arc<Backend>,
+    room: Room<'_>,
+    limit: Duration,
+) -> Result<Fetched, MemberFailure> {
+    let mut work = pin!(async {
+        let passage = (*question.passage).clone();
+        let reply = choose(question.deeper(passage)?, inner).await?;
+        Ok(reply.decode(asking.task, room, asking.passage).await?)
+    });
+    let fetched = within(limit, work.as_mut()).await;
+    let fetched = fetched.unwrap_or(Err(MemberFailure::TimedOut.into()));
+    fetched.map_err(Lost::into_member)
 }
 
 /// A member that merges by itself answers with a document of its own.
@@ -279,11 +305,15 @@ async fn nested(
     passage: &Passage<'_>,
     query: Option<&str>,
 ) -> Result<Fetched, MemberFailure> {
+    if asking.hops == HOPS_MAX {
+        return Err(MemberFailure::Unreachable);
+    }
     let mut request = asking.request.with_query(query);
     request.edit(passage.member_params());
     let asking = Asking {
         request: &request,
         passage,
+        hops: asking.hops + 1,
         ..*asking
     };
     let gathered: Pin<Box<dyn Future<Output = _> + '_>> = Box::pin(gather(&asking, inner));
@@ -295,41 +325,59 @@ async fn nested(
     })
 }
 
-fn member_request(
-    asking: &Asking<'_>,
-    passage: &Passage<'_>,
-    origin: &Origin,
-    query: Option<&str>,
-) -> Vec<u8> {
-    let (head, bytes) = asking.head;
-    let parameters = asking.request.encoded(query);
-    let parameters = params::rewrite(parameters.as_bytes(), passage.member_params());
-    let path = path_below(head.path(bytes), asking.task.strip);
-    let mut out = Vec::with_capacity(1024 + parameters.len());
-    let asks = Outgoing {
-        method: if asking.by_form { b"POST" } else { b"GET" },
-        path,
-        query: (!asking.by_form && !parameters.is_empty()).then_some(&parameters),
-        framing: if asking.by_form {
-            BodyFraming::Length(parameters.len() as u64)
-        } else {
-            BodyFraming::None
-        },
-        upgrade: false,
-        expect_continue: false,
-        remade: Some(Remade {
-            accept_encoding: b"gzip",
-            content_type: asking
-                .by_form
-                .then_some(b"application/x-www-form-urlencoded"),
-        }),
-        passage,
-    };
-    headers::request(&mut out, (head, bytes), origin, &asking.hop, &asks);
-    if asking.by_form {
-        out.extend_from_slice(&parameters);
+/// What members are asked, made from the request's parameters.
+struct Made {
+    query: Vec<u8>,
+    body: RequestBody,
+}
+
+impl Made {
+    fn of(asking: &Asking<'_>, query: Option<&str>, passage: &Passage<'_>) -> Made {
+        let parameters = asking.request.encoded(query);
+        let parameters = params::rewrite(parameters.as_bytes(), passage.member_params());
+        if !asking.by_form {
+            return Made {
+                query: parameters,
+                body: RequestBody::none(),
+            };
+        }
+        let form = Segments::of(vec![parameters]);
+        Made {
+            query: Vec::new(),
+            body: RequestBody::of(BodyFraming::Length(form.len()), form),
+        }
     }
-    out
+
+    fn question<'q>(&'q self, asking: &'q Asking<'_>, passage: Passage<'q>) -> Question<'q, 'q> {
+        let (head, bytes) = asking.head;
+        Question {
+            task: asking.task,
+            head: asking.head,
+            hop: asking.hop,
+            params_done: Some(passage.changes()),
+            passage: Rc::new(passage),
+            method: if asking.by_form {
+                Method::Post
+            } else {
+                Method::Get
+            },
+            method_text: if asking.by_form { b"POST" } else { b"GET" },
+            path: path_below(head.path(bytes), asking.task.strip),
+            query: (!self.query.is_empty()).then_some(self.query.as_slice()),
+            body: &self.body,
+            remade: Some(Remade {
+                accept_encoding: b"gzip",
+                content_type: asking
+                    .by_form
+                    .then_some(b"application/x-www-form-urlencoded"),
+            }),
+            // What is merged only reads, whatever its method.
+            repeatable: true,
+            // Stamped into the parameters where it matters.
+            now: question::now(),
+            hops: asking.hops,
+        }
+    }
 }
 
 /// Steps the merge while answers come in.
@@ -471,23 +519,6 @@ fn count(cells: &BackendCells, plan: &Plan, merged: &Merged) {
     };
     cells.count_fanout("tsm", "", ("plans", warned), 1);
     cells.count_fanout("tsm", "", ("partial", ""), u64::from(merged.partial));
-}
-
-/// Contract: ALB page, 10.
-fn reason(failure: &MemberFailure) -> &'static str {
-    match failure {
-        MemberFailure::Truncated => "truncated",
-        MemberFailure::AggregateCap => "aggregate_cap",
-        MemberFailure::Short => "short_read",
-        MemberFailure::Internal => "panic",
-        MemberFailure::Unreachable
-        | MemberFailure::TimedOut
-        | MemberFailure::Status { .. }
-        | MemberFailure::Api { .. } => "no_contribution",
-        MemberFailure::Encoding | MemberFailure::Malformed { .. } | MemberFailure::Limit { .. } => {
-            "merge"
-        }
-    }
 }
 
 #[cfg(test)]
