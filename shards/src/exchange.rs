@@ -124,9 +124,9 @@ pub(crate) async fn route(
     let mut upload = Upload::begin(task.listener, client)?;
     let mut tries = Tries::new(task, client, start.backend().id);
     upload.hold_up_to(tries.body_bytes_max());
-    let mut other: Option<(Rc<View>, Passage<'_>)> = None;
+    let mut other: Option<Box<(Rc<View>, Passage<'_>)>> = None;
     let result = loop {
-        let now = match &other {
+        let now = match other.as_deref() {
             None => Task { ..*task },
             Some((view, passage)) => Task {
                 view,
@@ -144,10 +144,11 @@ pub(crate) async fn route(
         };
         let mut passage = start.clone();
         let asked = task.asked(client);
-        if !dispatch::follow(task.view, &asked, &way, &mut passage).await? {
+        // Boxed: it is rare, and every connection's future would be larger.
+        if !Box::pin(dispatch::follow(task.view, &asked, &way, &mut passage)).await? {
             break Err(failure);
         }
-        other = Some((view, passage));
+        other = Some(Box::new((view, passage)));
     };
     if !upload.is_done() {
         client.state.keep.set(false);

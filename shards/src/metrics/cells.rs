@@ -408,6 +408,23 @@ impl BackendCells {
                 duration_sum_s: row.durations.sum_s(),
             });
         }
+        copy.members.push(MemberRow {
+            backend: self.name.clone(),
+            selected: self.selected.get(),
+            dialled: self.dialled.get(),
+            dial_failures: self.dial_failures.get(),
+            reused: self.reused.get(),
+            resends: self.resends.get(),
+            retries: self.retries.get(),
+            failovers: self.failovers.get(),
+            idle: self.idle.get(),
+            open: self.open.get(),
+        });
+        self.copy_alb_into(copy);
+    }
+
+    /// What only an ALB counts.
+    fn copy_alb_into(&self, copy: &mut ShardMetrics) {
         for (key, count) in self.fanout.borrow().iter() {
             copy.fanout.push(FanoutRow {
                 alb: self.name.clone(),
@@ -435,18 +452,6 @@ impl BackendCells {
                 sum_s: drains.sum_s(),
             });
         }
-        copy.members.push(MemberRow {
-            backend: self.name.clone(),
-            selected: self.selected.get(),
-            dialled: self.dialled.get(),
-            dial_failures: self.dial_failures.get(),
-            reused: self.reused.get(),
-            resends: self.resends.get(),
-            retries: self.retries.get(),
-            failovers: self.failovers.get(),
-            idle: self.idle.get(),
-            open: self.open.get(),
-        });
         if self.provider == ALB {
             copy.albs.push(AlbRow {
                 alb: self.name.clone(),
