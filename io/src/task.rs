@@ -1,5 +1,6 @@
 //! Spawning, sleeping and yielding for code above that must not name the runtime.
 
+use std::cell::Cell;
 use std::future::Future;
 use std::time::Duration;
 
@@ -26,27 +27,56 @@ pub async fn sleep(duration: Duration) {
 #[derive(Debug)]
 pub struct Turns {
     null: Option<File>,
+    /// Work done since everything else had its last turn.
+    worked: Cell<u64>,
+    /// Counts those turns.
+    turn: Cell<u64>,
 }
 
 impl Turns {
     /// For the calling thread's runtime.
     pub fn new() -> Turns {
         if monoio::utils::is_legacy() {
-            return Turns { null: None };
+            return Turns::over(None);
         }
         let null = std::fs::OpenOptions::new().write(true).open("/dev/null");
+        Turns::over(null.and_then(File::from_std).ok())
+    }
+
+    fn over(null: Option<File>) -> Turns {
         Turns {
-            null: null.and_then(File::from_std).ok(),
+            null,
+            worked: Cell::new(0),
+            turn: Cell::new(0),
         }
     }
 
     /// Gives everything else one turn.
     pub async fn yield_now(&self) {
+        let turn = self.turn.get();
         match &self.null {
             Some(null) => {
                 let _ = null.write_at(&b"."[..], 0).await;
             }
             None => yield_to_ready().await,
+        }
+        // Of all who have waited for this turn, the first begins the count anew.
+        if self.turn.get() == turn {
+            self.turn.set(turn + 1);
+            self.worked.set(0);
+        }
+    }
+
+    /// Counts work, in a unit of the caller's, that all callers of this thread share.
+    pub fn work(&self, amount: u64) {
+        self.worked.set(self.worked.get().saturating_add(amount));
+    }
+
+    /// Goes on at once while less than `limit` was worked since the last turn. One task that polls many pieces of
+    /// work in one go is bounded by this as a whole, which a count of each piece would not do.
+    pub async fn before_more_than(&self, limit: u64) {
+        while self.worked.get() >= limit {
+            self.yield_now().await;
         }
     }
 }
@@ -74,4 +104,38 @@ pub(crate) async fn yield_to_ready() {
 /// Runs `work` for at most `limit`; `None` when the limit passed first, and `work` is dropped.
 pub async fn within<T>(limit: Duration, work: impl Future<Output = T>) -> Option<T> {
     monoio::time::timeout(limit, work).await.ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::pin::Pin;
+    use std::task::{Context, Waker};
+
+    #[test]
+    fn all_pieces_of_one_task_share_the_work_of_a_turn() {
+        const LIMIT: u64 = 4;
+        let (turns, done) = (Turns::over(None), Cell::new(0));
+        let (turns, done) = (&turns, &done);
+        let piece = |_| -> Pin<Box<dyn Future<Output = ()> + '_>> {
+            Box::pin(async move {
+                for _ in 0..10 {
+                    turns.before_more_than(LIMIT).await;
+                    turns.work(1);
+                    done.set(done.get() + 1);
+                }
+            })
+        };
+        let mut pieces: Vec<_> = (0..3).map(piece).collect();
+        let mut cx = Context::from_waker(Waker::noop());
+        let mut polls = 0;
+        while !pieces.is_empty() {
+            let before = done.get();
+            pieces.retain_mut(|piece| piece.as_mut().poll(&mut cx).is_pending());
+            assert!(done.get() - before <= LIMIT, "in poll {polls}");
+            polls += 1;
+        }
+        assert_eq!(done.get(), 30);
+        assert!(polls >= 30 / LIMIT as usize);
+    }
 }

@@ -20,8 +20,14 @@ pub(crate) use segments::Segments;
 const CODED_STEP_BYTES: usize = 512;
 /// Most bytes that are set aside for an answer of declared length before any of it has come.
 const ROOM_BYTES_MAX: usize = 64 * 1024 * 1024;
-/// Kept bytes after which a caller is to yield.
-pub(crate) const CAPTURE_YIELD_BYTES: usize = 256 * 1024;
+/// Most bytes that are copied in one go.
+const COPY_STEP_BYTES: usize = 256 * 1024;
+/// How much gzip is expected to have shrunk a body, for the room that is set aside.
+const CODED_GROWTH: u64 = 16;
+/// Work after which everything else gets a turn, in bytes undone from a coding: some 0.2 ms.
+pub(crate) const WORK_PER_TURN: u64 = 128 * 1024;
+/// A byte that is only copied is so much less work.
+const COPIES_PER_WORK: u64 = 8;
 
 /// What a fan-out may still capture, over all its members; `None` inside: no bound.
 #[derive(Clone, Debug)]
@@ -68,8 +74,8 @@ pub(crate) struct Capture {
 pub(crate) struct Pushed {
     /// Bytes of the input that were used.
     pub(crate) taken: usize,
-    /// Bytes that were kept.
-    pub(crate) made: u64,
+    /// How much work that was, in the unit of [`WORK_PER_TURN`].
+    pub(crate) work: u64,
 }
 
 enum Sink {
@@ -89,6 +95,7 @@ impl Capture {
         budget: &Budget,
     ) -> Result<Capture, MemberFailure> {
         let is_plain = coding.is_empty() || coding.eq_ignore_ascii_case(b"identity");
+        let coded = declared.filter(|_| !is_plain);
         let declared = declared.filter(|_| is_plain);
         let reserved = reserve(declared, bytes_max, budget)?;
         let sink = if is_plain {
@@ -97,7 +104,12 @@ impl Capture {
             let room = usize::try_from(reserved).unwrap_or(0).min(ROOM_BYTES_MAX);
             Sink::Plain(Vec::with_capacity(room))
         } else if coding.eq_ignore_ascii_case(b"gzip") || coding.eq_ignore_ascii_case(b"x-gzip") {
-            Sink::Gzip(Box::new(MultiGzDecoder::new(Vec::new())))
+            let grown = coded
+                .unwrap_or(0)
+                .saturating_mul(CODED_GROWTH)
+                .min(bytes_max);
+            let room = usize::try_from(grown).unwrap_or(0).min(ROOM_BYTES_MAX);
+            Sink::Gzip(Box::new(MultiGzDecoder::new(Vec::with_capacity(room))))
         } else {
             return Err(MemberFailure::Encoding);
         };
@@ -131,12 +143,12 @@ impl Capture {
         let before = self.len();
         let taken = match &mut self.sink {
             Sink::Raw(kept) => {
-                let step = bytes.len().min(CAPTURE_YIELD_BYTES);
+                let step = bytes.len().min(COPY_STEP_BYTES);
                 kept.push(&bytes[..step]);
                 step
             }
             Sink::Plain(kept) => {
-                let step = bytes.len().min(CAPTURE_YIELD_BYTES);
+                let step = bytes.len().min(COPY_STEP_BYTES);
                 kept.extend_from_slice(&bytes[..step]);
                 step
             }
@@ -149,9 +161,13 @@ impl Capture {
             }
         };
         self.count()?;
+        let made = self.len() - before;
         Ok(Pushed {
             taken,
-            made: self.len() - before,
+            work: match self.sink {
+                Sink::Gzip(_) => made.max(taken as u64),
+                Sink::Raw(_) | Sink::Plain(_) => made / COPIES_PER_WORK,
+            },
         })
     }
 

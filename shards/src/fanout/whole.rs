@@ -10,7 +10,7 @@ use ringway_io::task::within;
 use ringway_merge::MemberFailure;
 
 use super::ask::{Ask, Opened, open};
-use crate::capture::{Budget, CAPTURE_YIELD_BYTES, Capture, Segments};
+use crate::capture::{Budget, Capture, Segments, WORK_PER_TURN};
 use crate::guard::guard;
 use crate::limits::{HEAD_BYTES_MAX, HEADERS_MAX, RELAY_BYTES};
 use crate::shard::Shard;
@@ -128,7 +128,6 @@ impl Opened {
         } = self;
         let mut decoder = BodyDecoder::new(peer.head.framing(), TrailerLimits::default());
         let mut reading = pin!(async {
-            let mut since_turn = 0;
             while !decoder.is_done() {
                 if peer.inbox.is_empty() {
                     match peer.inbox.fill(&mut peer.conn.reader, RELAY_BYTES).await {
@@ -142,7 +141,7 @@ impl Opened {
                 let decoded = decoder
                     .decode(peer.inbox.bytes())
                     .map_err(|_| MemberFailure::Short)?;
-                push(shard, capture, decoded.data, &mut since_turn).await?;
+                push(shard, capture, decoded.data).await?;
                 let consumed = decoded.consumed;
                 peer.inbox.consume(consumed);
             }
@@ -154,20 +153,12 @@ impl Opened {
 }
 
 /// Captures `data`, with turns for everyone else.
-async fn push(
-    shard: &Shard,
-    capture: &mut Capture,
-    mut data: &[u8],
-    since_turn: &mut u64,
-) -> Result<(), MemberFailure> {
+async fn push(shard: &Shard, capture: &mut Capture, mut data: &[u8]) -> Result<(), MemberFailure> {
     while !data.is_empty() {
+        shard.turns.before_more_than(WORK_PER_TURN).await;
         let pushed = capture.push(data)?;
         data = &data[pushed.taken..];
-        *since_turn += pushed.made;
-        if *since_turn >= CAPTURE_YIELD_BYTES as u64 {
-            *since_turn = 0;
-            shard.turns.yield_now().await;
-        }
+        shard.turns.work(pushed.work);
     }
     Ok(())
 }
@@ -206,9 +197,8 @@ impl Whole {
         let coding = coding(&self.head, &self.head_text);
         let length = Some(self.body.len());
         let mut capture = Capture::new(coding, length, room.bytes_max, room.budget)?;
-        let mut since_turn = 0;
         for piece in self.body.into_pieces() {
-            push(shard, &mut capture, &piece, &mut since_turn).await?;
+            push(shard, &mut capture, &piece).await?;
         }
         Ok(Fetched {
             status: self.head.status(),

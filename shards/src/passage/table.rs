@@ -25,6 +25,10 @@ pub(super) enum Unfit {
 pub(super) fn find(table: &[PathRule], method: Method, path: &[u8]) -> Result<usize, Unfit> {
     let takes_all =
         matches!(table, [only] if only.matching == Matching::Prefix && *only.path == *"/");
+    // The usual table, which every request meets at every hop.
+    if takes_all && path.first() == Some(&b'/') && table[0].methods.contain(method) {
+        return Ok(0);
+    }
     let path = if takes_all {
         Cow::Borrowed(path)
     } else {
