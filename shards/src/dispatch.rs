@@ -12,7 +12,7 @@ use crate::metrics::Count;
 use crate::passage::{Asked, Entered, Passage};
 use crate::plan::{
     AuthenticatorId, Backend, BackendId, BackendKind, Handler, Listener, LocalAnswer, Mechanism,
-    Methods, UserRouter,
+    Methods, UserRouter, spelling,
 };
 use crate::respond::Failure;
 use crate::shard::View;
@@ -137,7 +137,7 @@ pub(crate) async fn follow<'v>(
             return Ok(false);
         }
         let Some(member) = way.next() else {
-            return Ok(true);
+            return Ok(!leads_out(passage.backend(), asked));
         };
         let backend = passage.backend();
         if let BackendKind::Alb(alb) = &backend.kind
@@ -193,7 +193,12 @@ pub(crate) fn resolve<'v>(
         }
         let backend = passage.backend();
         let alb = match &backend.kind {
-            BackendKind::Origin(_) => return Ok(Way::Ends(Terminal::Origin(backend))),
+            BackendKind::Origin(_) => {
+                if leads_out(backend, asked) {
+                    return Err(Failure::Roundabout);
+                }
+                return Ok(Way::Ends(Terminal::Origin(backend)));
+            }
             BackendKind::Alb(alb) => alb,
         };
         match alb.mechanism {
@@ -218,6 +223,12 @@ pub(crate) fn resolve<'v>(
             }
         }
     }
+}
+
+/// Whether the path may lead out of the part of the origin that is meant.
+fn leads_out(backend: &Backend, asked: &Asked<'_>) -> bool {
+    matches!(&backend.kind, BackendKind::Origin(origin) if !origin.path_prefix.is_empty())
+        && spelling::is_roundabout(asked.path())
 }
 
 /// The member of a user router that a request goes to. `own` is the router's authenticator on its path.

@@ -42,7 +42,7 @@ impl Asked<'_> {
     }
 
     /// The path as backends see it.
-    fn path(&self) -> &[u8] {
+    pub(crate) fn path(&self) -> &[u8] {
         path_below(self.head.path(self.bytes), self.strip)
     }
 }
@@ -197,13 +197,14 @@ impl<'v> Passage<'v> {
         if self.hops == 0 {
             self.entry = match &found {
                 Ok(index) | Err(Unfit::Method { index, .. }) => Some(*index),
-                Err(Unfit::Path) => None,
+                Err(Unfit::Path | Unfit::Ambiguous) => None,
             };
         }
         match found {
             Ok(index) => Ok(&table[index]),
             Err(Unfit::Method { allowed, .. }) => Err(Failure::Method { allowed }),
             Err(Unfit::Path) => Err(Failure::NoPath),
+            Err(Unfit::Ambiguous) => Err(Failure::Roundabout),
         }
     }
 }

@@ -8,6 +8,7 @@ mod backend;
 mod listener;
 mod path;
 mod pool;
+pub mod spelling;
 
 pub use authenticator::{
     Authenticator, AuthenticatorId, AuthenticatorKind, Password, Secret, UserRoute, UserRouter,

@@ -40,6 +40,11 @@ pub(crate) enum Failure {
     /// A target that no route can serve, such as `*`.
     #[error("request target cannot be served here")]
     Target,
+    /// A path that servers read in different ways.
+    #[error(
+        "request path can be read in more than one way: send it without dot segments and backslashes, encoded or not"
+    )]
+    Roundabout,
     /// A method that the path, or ringway, does not serve.
     #[error("method is not served here")]
     Method {
@@ -136,7 +141,10 @@ impl Failure {
     pub(crate) fn status(&self) -> u16 {
         match self {
             Failure::Head(error) => error.status(),
-            Failure::Body(_) | Failure::Target | Failure::QueryRange { .. } => 400,
+            Failure::Body(_)
+            | Failure::Target
+            | Failure::Roundabout
+            | Failure::QueryRange { .. } => 400,
             Failure::TooManyHops { .. } => 400,
             Failure::BodyTooLarge { .. } => 413,
             Failure::Method { .. } => 405,
@@ -190,6 +198,7 @@ impl Failure {
             self,
             Failure::Method { .. }
                 | Failure::NoPath
+                | Failure::Roundabout
                 | Failure::NoRoute
                 | Failure::QueryRange { .. }
         );

@@ -583,7 +583,7 @@ impl State {
         let rule = entry.rule();
         if rule.is_none_or(|rule| rule.counted) {
             entry.active.cells(entry.backend).count_frontend(
-                rule.map_or("", |rule| &rule.path),
+                rule.map_or("", |rule| &rule.label),
                 (method, self.status.get()),
                 self.elapsed(),
                 self.written.get(),

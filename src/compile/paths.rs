@@ -3,7 +3,7 @@
 use ringway_io::net::http1::Method;
 use ringway_shards::plan::{
     AuthenticatorId, Cors, Edit, EditAction, Edits, Handler, LocalAnswer, Matching, Methods,
-    PathRule,
+    PathRule, spelling,
 };
 use serde_json::Value as Json;
 
@@ -151,10 +151,10 @@ fn rule(
     common: &Common,
 ) -> PathRule {
     let path = context.pick_text(&at.key("path"), written.path.as_deref(), defaults::PATH);
-    let fits = |c: char| c.is_ascii_graphic() && c != '?' && c != '#';
-    if !path.starts_with('/') || !path.chars().all(fits) {
-        context.fail_value(&at.key("path"), Fault::BadPath);
-    }
+    let compared = compared(&path).unwrap_or_else(|reason| {
+        context.fail_value(&at.key("path"), Fault::RulePath { reason });
+        path.clone()
+    });
     let matching = context.pick_text(
         &at.key("match_type"),
         written.match_type.as_deref(),
@@ -186,7 +186,8 @@ fn rule(
         defaults::NO_METRICS,
     );
     PathRule {
-        path: path.into(),
+        path: compared.into(),
+        label: path.into(),
         matching: match matching.as_str() {
             "prefix" => Matching::Prefix,
             _ => Matching::Exact,
@@ -198,6 +199,31 @@ fn rule(
         cors: cors.or(common.cors.clone()).unwrap_or(Cors::Legacy),
         counted: !no_metrics,
     }
+}
+
+/// The path as requests' are compared with it, or what is wrong with it.
+fn compared(path: &str) -> Result<String, &'static str> {
+    let ends_early = |at: usize| {
+        let digits = path.as_bytes().get(at + 1..at + 3);
+        !digits.is_some_and(|digits| digits.iter().all(u8::is_ascii_hexdigit))
+    };
+    if !path.starts_with('/') {
+        return Err("begin it with /");
+    }
+    if path
+        .chars()
+        .any(|c| c.is_control() || matches!(c, '?' | '#' | ';' | '\\'))
+    {
+        return Err("write it without ?, #, ; and \\, which no path that is compared has");
+    }
+    if path.match_indices('%').any(|(at, _)| ends_early(at)) {
+        return Err("write % as %25 where it encodes nothing");
+    }
+    if spelling::is_roundabout(path.as_bytes()) {
+        return Err("write it without dot segments, requests that have some are refused");
+    }
+    String::from_utf8(spelling::plain(path.as_bytes()).into_owned())
+        .map_err(|_| "it must be UTF-8 once its percent-encoding is undone")
 }
 
 /// The listed methods; GET takes HEAD along.

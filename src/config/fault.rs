@@ -67,6 +67,8 @@ pub enum Fault {
     Protocol { protocol: String },
     #[error("a path begins with `/` and has no query or spaces")]
     BadPath,
+    #[error("this path cannot be matched: {reason}")]
+    RulePath { reason: &'static str },
     #[error("{path} is already the path of {other}")]
     PathTaken { path: String, other: &'static str },
     #[error("more than {listeners_max} listeners")]

@@ -313,7 +313,7 @@ impl BackendCells {
     /// Drops the rows of paths that the backend does not have any more.
     fn retain_paths(&self, backend: &Backend) {
         self.frontend.borrow_mut().retain(|cells| {
-            cells.path.is_empty() || backend.paths.iter().any(|rule| rule.path == cells.path)
+            cells.path.is_empty() || backend.paths.iter().any(|rule| rule.label == cells.path)
         });
     }
 

@@ -1,16 +1,16 @@
 //! Which rule of a backend takes a request.
 
-use std::borrow::Cow;
-
 use ringway_io::net::http1::Method;
 
-use crate::plan::{Matching, Methods, PathRule};
+use crate::plan::{Matching, Methods, PathRule, spelling};
 
 /// Why no rule takes a request.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Unfit {
     /// No rule is about this path.
     Path,
+    /// Origins may read the path in ways that want different proof of who asks.
+    Ambiguous,
     /// Rules are, but not for this method.
     Method {
         /// The first of them.
@@ -22,6 +22,9 @@ pub(super) enum Unfit {
 
 /// Index of the rule: of the best path that matches, the first one with this method. Contract: config page,
 /// 5 ("match").
+///
+/// Compared is the path as origins read it. Where they may read it in several ways and the rules then found want
+/// different proof of who asks, none takes it: what is guarded in one reading could be had in another.
 pub(super) fn find(table: &[PathRule], method: Method, path: &[u8]) -> Result<usize, Unfit> {
     let takes_all =
         matches!(table, [only] if only.matching == Matching::Prefix && *only.path == *"/");
@@ -29,14 +32,31 @@ pub(super) fn find(table: &[PathRule], method: Method, path: &[u8]) -> Result<us
     if takes_all && path.first() == Some(&b'/') && table[0].methods.contain(method) {
         return Ok(0);
     }
-    let path = if takes_all {
-        Cow::Borrowed(path)
-    } else {
-        plain(path)
+    if !takes_all && spelling::is_roundabout(path) {
+        return Err(Unfit::Ambiguous);
+    }
+    let found = find_plain(table, method, &spelling::plain(path));
+    if takes_all {
+        return found;
+    }
+    let guard = |found: &Result<usize, Unfit>| match found {
+        Ok(index) => table[*index].authenticator,
+        Err(_) => None,
     };
+    let readings = spelling::other_readings(path);
+    for reading in readings.iter().flatten() {
+        let other = find_plain(table, method, reading);
+        if guard(&other) != guard(&found) {
+            return Err(Unfit::Ambiguous);
+        }
+    }
+    found
+}
+
+fn find_plain(table: &[PathRule], method: Method, path: &[u8]) -> Result<usize, Unfit> {
     let mut known: Option<(usize, Methods)> = None;
     for (index, rule) in table.iter().enumerate() {
-        if !rule.matches(&path) {
+        if !rule.matches(path) {
             continue;
         }
         let allowed = match known {
@@ -61,67 +81,10 @@ fn is_same_path(one: &PathRule, other: &PathRule) -> bool {
     one.matching == other.matching && one.path == other.path
 }
 
-/// The path as an origin may read it: percent-encoding undone, empty and dot segments resolved. Rules are found
-/// by this one, or a rule that guards `/admin` could be passed as `/%61dmin` or `/x/../admin`.
-fn plain(path: &[u8]) -> Cow<'_, [u8]> {
-    let is_plain = !path.contains(&b'%')
-        && !path
-            .windows(2)
-            .any(|pair| matches!(pair, [b'/', b'/' | b'.']));
-    if is_plain {
-        return Cow::Borrowed(path);
-    }
-    let decoded = percent_decoded(path);
-    let mut segments: Vec<&[u8]> = Vec::new();
-    let mut ends_open = false;
-    for segment in decoded.split(|&byte| byte == b'/') {
-        ends_open = matches!(segment, b"" | b"." | b"..");
-        match segment {
-            b"" | b"." => {}
-            b".." => drop(segments.pop()),
-            other => segments.push(other),
-        }
-    }
-    let mut plain = Vec::with_capacity(decoded.len());
-    for segment in &segments {
-        plain.push(b'/');
-        plain.extend_from_slice(segment);
-    }
-    if ends_open || plain.is_empty() {
-        plain.push(b'/');
-    }
-    Cow::Owned(plain)
-}
-
-/// Undoes percent-encoding; what is none stays.
-fn percent_decoded(text: &[u8]) -> Vec<u8> {
-    let digit = |at: usize| {
-        let digit = char::from(*text.get(at)?).to_digit(16)?;
-        u8::try_from(digit).ok()
-    };
-    let mut decoded = Vec::with_capacity(text.len());
-    let mut at = 0;
-    while at < text.len() {
-        let pair = (text[at] == b'%')
-            .then(|| digit(at + 1).zip(digit(at + 2)))
-            .flatten();
-        match pair {
-            Some((high, low)) => {
-                decoded.push(high * 16 + low);
-                at += 3;
-            }
-            None => {
-                decoded.push(text[at]);
-                at += 1;
-            }
-        }
-    }
-    decoded
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::plan::AuthenticatorId;
 
     fn rule(path: &str, matching: Matching, methods: &[Method]) -> PathRule {
         let methods = methods
@@ -181,24 +144,37 @@ mod tests {
     }
 
     #[test]
-    fn a_guarded_path_is_found_however_it_is_written() {
-        let cases = [
-            ("/a/b", "/a/b"),
-            ("/%61dmin", "/admin"),
-            ("/x/../admin", "/admin"),
-            ("/x/%2e%2e/admin", "/admin"),
-            ("/./admin", "/admin"),
-            ("//admin//x", "/admin/x"),
-            ("/../..", "/"),
-            ("/admin/", "/admin/"),
-            ("/admin/.", "/admin/"),
-            ("/.well-known/x", "/.well-known/x"),
-            ("/100%", "/100%"),
-            ("/%4", "/%4"),
+    fn a_path_that_some_server_reads_as_another_guard_wants_is_refused() {
+        use Matching::{Exact, Prefix};
+        let get = &[Method::Get];
+        let guarded = |rule: PathRule| PathRule {
+            authenticator: Some(AuthenticatorId(0)),
+            ..rule
+        };
+        let guard = [guarded(rule("/admin", Prefix, get)), rule("/", Prefix, get)];
+        let exempt = [rule("/public", Exact, get), guarded(rule("/", Prefix, get))];
+        let same = [rule("/a", Prefix, get), rule("/", Prefix, get)];
+        let cases: [(&[PathRule], &str, Result<usize, Unfit>); 13] = [
+            (&guard, "/admin/x", Ok(0)),
+            (&guard, "/%61dmin", Ok(0)),
+            (&guard, "/b%2fc", Ok(1)),
+            (&guard, "//admin", Err(Unfit::Ambiguous)),
+            (&guard, "/;/admin", Err(Unfit::Ambiguous)),
+            (&guard, "/%5cadmin", Err(Unfit::Ambiguous)),
+            (&guard, "//b;c", Ok(1)),
+            (&exempt, "/public", Ok(0)),
+            (&exempt, "//public", Err(Unfit::Ambiguous)),
+            (&exempt, "/public;x", Err(Unfit::Ambiguous)),
+            (&exempt, "/b;x//", Ok(1)),
+            (&same, "//a", Ok(0)),
+            (&same, "/b/../a", Err(Unfit::Ambiguous)),
         ];
-        for (path, expected) in cases {
-            let plain = plain(path.as_bytes());
-            assert_eq!(String::from_utf8_lossy(&plain), expected, "{path}");
+        for (table, path, expected) in cases {
+            assert_eq!(
+                find(table, Method::Get, path.as_bytes()),
+                expected,
+                "{path}"
+            );
         }
     }
 }

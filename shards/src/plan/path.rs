@@ -10,8 +10,10 @@ use super::AuthenticatorId;
 /// entries of one path differ in their methods.
 #[derive(Debug)]
 pub struct PathRule {
-    /// The configured path, also the value of the `path` metric label.
+    /// The path as it is compared: [`super::spelling::plain`] of the configured one.
     pub path: Box<str>,
+    /// The path as it was configured: the value of the `path` metric label.
+    pub label: Box<str>,
     /// How it is compared.
     pub matching: Matching,
     /// Methods it serves; a path that matches with another method is a 405.
@@ -182,6 +184,7 @@ impl PathRule {
     pub fn all() -> PathRule {
         PathRule {
             path: "/".into(),
+            label: "/".into(),
             matching: Matching::Prefix,
             methods: Methods::ALL,
             handler: Handler::Forward,

@@ -248,11 +248,49 @@ fn a_path_has_its_own_authenticator_or_none() {
         ("/vault", &*taylor, 200),
         // The same path to an origin, however it is written.
         ("/%76ault", &*casey, 401),
-        ("/open/../vault", &*casey, 401),
+        // What some server reads as another path.
+        ("/open/../vault", &*taylor, 400),
+        ("/vault/%2e%2e/open", "", 400),
+        ("/vault/..;/open", "", 400),
+        ("/open/..%5cvault", "", 400),
+        ("/x/\\vault", &*casey, 400),
+        ("//open", "", 400),
+        ("//", &*casey, 200),
     ] {
         let found = status(&ringway, target, headers);
         assert_eq!(found, expected, "{target} {headers}");
     }
+}
+
+#[test]
+fn no_path_leads_out_of_an_origins_prefix_or_around_a_guard_in_it() {
+    let origin = origin();
+    let ringway = Setup::new(format!(
+        "backends:\n  web:\n    provider: reverseproxy\n    origin_url: http://{}/app\n    paths:\n    \
+         - {{path: '/my%20admin', match_type: prefix, methods: ['*'], authenticator_name: door}}\n  \
+         bare: {{provider: reverseproxy, origin_url: 'http://{}/tenant'}}\n",
+        origin.address(),
+        origin.address()
+    ))
+    .section("authenticators:\n  door: {provider: basic, users: {casey: sesame}}\n")
+    .start();
+    for (target, expected) in [
+        ("/web/free", 200),
+        ("/web/my%20admin/x", 401),
+        ("/web/%6dy%20admin", 401),
+        ("/web/../app/my%20admin", 400),
+        ("/web/%2e%2e/app/my%20admin", 400),
+        ("/web/x/../../app/my%20admin", 400),
+        ("/bare/x", 200),
+        ("/bare/../other", 400),
+        ("/bare/..%2fother", 400),
+        ("/bare/%2E%2E;a/other", 400),
+    ] {
+        assert_eq!(status(&ringway, target, ""), expected, "{target}");
+    }
+    let seen = origin.requests();
+    let is_straight = |request: &ringway_wire::Request| !request.target.contains("..");
+    assert!(seen.iter().all(is_straight), "{seen:?}");
 }
 
 /// An ALB with authenticator `outer` over a member with authenticator `inner`.

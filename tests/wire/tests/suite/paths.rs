@@ -39,7 +39,7 @@ fn the_best_path_decides_and_a_method_it_lacks_is_405() {
         ("DELETE", "/api/x", 405, "method is not served here\n"),
         ("GET", "/ap", 200, "rest"),
         ("PROPFIND", "/", 200, "rest"),
-        ("GET", "/x/../%61pi/health", 200, "well"),
+        ("GET", "//%61pi/health", 200, "well"),
     ];
     for (method, path, status, body) in cases {
         let answer = ask(&ringway, method, path);
