@@ -717,5 +717,10 @@ fn a_range_beyond_its_limit_is_refused_with_400_and_reaches_no_member() {
             .status,
         200
     );
+    let refused = ringway.metric(
+        "trickster_proxy_query_range_rejected_total",
+        &[("backend", "all")],
+    );
+    assert_eq!(refused, Some(1.0));
     ringway.stop();
 }
