@@ -221,6 +221,26 @@ fn the_default_backend_is_marked_or_named_or_alone() {
 }
 
 #[test]
+fn a_template_is_no_backend() {
+    let text = "\
+backends:
+  t: {provider: prometheus, is_template: true, hosts: [t.example.com]}
+  default: {provider: rp, is_template: true}
+  a: {provider: rp, origin_url: 'http://a'}
+";
+    let plan = valid(text).plan;
+    let names: Vec<&str> = plan.backends.iter().map(|b| &*b.name).collect();
+    assert_eq!(names, ["a"]);
+    let routes = &plan.listeners[0].routes;
+    assert_eq!(
+        routes.names.keys().map(|name| &**name).collect::<Vec<_>>(),
+        ["a"]
+    );
+    assert!(routes.hosts.is_empty());
+    assert_eq!(routes.default.map(|route| route.backend.0), Some(0));
+}
+
+#[test]
 fn path_routes_can_be_turned_off_and_listeners_have_their_own() {
     let text = "\
 listeners: {edge: {port: 9, address: 127.0.0.1}}
