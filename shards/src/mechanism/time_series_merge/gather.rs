@@ -30,6 +30,8 @@ use crate::snapshot::{Member, Pool};
 
 /// Put in front of every warning that ringway adds to an answer.
 const WARNING_PREFIX: &str = "ringway: ";
+/// Most groups that are named when replicas disagree.
+const DISPUTED_TOLD_MAX: usize = 8;
 
 /// One request to be merged.
 pub(super) struct Asking<'a> {
@@ -114,6 +116,10 @@ pub(super) async fn gather(asking: &Asking<'_>, alb: &Arc<Backend>) -> Result<Ou
     let answers = fan_out(asking, settings, &plan, &lineup, cells);
     let (merged, fetched) = merge(asking, settings, &plan, &lineup, answers).await;
     count(cells, &plan, &merged);
+    if merged.events.iter().any(|events| events.conflicts > 0) {
+        let shard = asking.task.shard;
+        shard.note_conflict(cells, || disputed(&lineup, &merged));
+    }
     if merged.leader.is_none() && merged.status >= 500 && merged.body.is_empty() {
         return Err(Failure::NoAnswer {
             before_any_byte: false,
@@ -486,6 +492,16 @@ fn outcome(merged: Merged, fetched: Vec<(Slot, Fetched)>) -> Outcome {
         result: format!("engine=HTTPProxy; status={status}"),
         body: merged.body,
     }
+}
+
+/// Names of the groups whose replicas disagree.
+fn disputed(lineup: &Lineup<'_>, merged: &Merged) -> String {
+    let disputed = merged.events.iter().filter(|events| events.conflicts > 0);
+    let names: Vec<&str> = disputed
+        .take(DISPUTED_TOLD_MAX)
+        .map(|events| lineup.groups[events.group].name.as_str())
+        .collect();
+    names.join(", ")
 }
 
 fn count(cells: &BackendCells, plan: &Plan, merged: &Merged) {
