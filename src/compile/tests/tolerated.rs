@@ -41,7 +41,7 @@ const DOUBTFUL: &[(&str, &[&str])] = &[
     (
         "@TWO@  c: {provider: alb, alb: {pool: [a, b], healthy_floor: 1}}\n",
         &[
-            "a.yaml:4:42: backends.c.alb.healthy_floor: healthy_floor 1 is reset to 0 for the whole ALB: a, b have no healthcheck.interval and would never be available",
+            "a.yaml:4:42: backends.c.alb.healthy_floor: healthy_floor 1 is reset to 0 for the whole ALB: without healthcheck.interval these members would never be available: a, b",
         ],
     ),
     (
@@ -119,6 +119,12 @@ const DOUBTFUL: &[(&str, &[&str])] = &[
         "@TWO@  c/d: {provider: rp, origin_url: 'http://c'}\n  e/f: {provider: rp, origin_url: 'http://c', path_routing_disabled: true}\n",
         &[
             "a.yaml:4:3: backends.c/d: no request reaches /c/d/: a path has no such segment; choose letters, digits and -",
+        ],
+    ),
+    (
+        "@TWO@  p: {provider: rp, origin_url: 'http://p', healthcheck: {interval: 5s}}\n  c: {provider: alb, alb: {pool: [a]}}\n  d: {provider: alb, alb: {pool: [p, c], healthy_floor: 1}}\n  e: {provider: alb, alb: {pool: [p, c, b], healthy_floor: 1}}\n",
+        &[
+            "a.yaml:7:45: backends.e.alb.healthy_floor: healthy_floor 1 is reset to 0 for the whole ALB: without healthcheck.interval these members would never be available: b",
         ],
     ),
     (
