@@ -14,6 +14,7 @@ use ringway_merge::{
 };
 
 use super::request::ApiRequest;
+use super::to_merge;
 use crate::capture::{Budget, Segments};
 use crate::dispatch::{self, Terminal};
 use crate::exchange::Task;
@@ -314,8 +315,19 @@ async fn nested(
     if asking.hops == HOPS_MAX {
         return Err(MemberFailure::Unreachable);
     }
+    let BackendKind::Alb(settings) = &inner.kind else {
+        return Err(MemberFailure::Internal);
+    };
     let mut request = asking.request.with_query(query);
     request.edit(passage.member_params());
+    let task = Task {
+        backend: inner,
+        ..*asking.task
+    };
+    let request = match to_merge(&task, settings, request, question::now()) {
+        Ok(request) => request,
+        Err(failure) => return Ok(refused(&failure)),
+    };
     let asking = Asking {
         request: &request,
         passage,
@@ -329,6 +341,18 @@ async fn nested(
         headers: outcome.headers,
         body: outcome.body.concat(),
     })
+}
+
+/// What a nested ALB says to a request that it does not allow, in the API's own form.
+fn refused(failure: &Failure) -> Fetched {
+    // Its text has nothing to escape.
+    let body =
+        format!("{{\"status\":\"error\",\"errorType\":\"bad_data\",\"error\":\"{failure}\"}}");
+    Fetched {
+        status: failure.status(),
+        body: body.into_bytes(),
+        ..Fetched::default()
+    }
 }
 
 /// What members are asked, made from the request's parameters.

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use ringway_wire::{Origin, Ringway, Setup, eventually};
 use serde_json::{Value, json};
 
-use crate::fake_prometheus::{Server, start, vector};
+use crate::fake_prometheus::{Server, matrix, start, vector};
 use crate::fan_out::{alb, answer, silent};
 
 const JOB: &str = r#""job":"a""#;
@@ -304,4 +304,48 @@ fn nested_albs_of_one_replica_group_count_once() {
         assert_eq!(sum_of(&answer.text()), sum);
         ringway.stop();
     }
+}
+
+#[test]
+fn a_nested_merge_keeps_its_own_range_limit() {
+    let origin = || {
+        let body = matrix(&[(JOB, r#"[0,"1"]"#)]);
+        Origin::answering(move |_| answer(200, "Content-Type: application/json\r\n", &body))
+    };
+    let (one, two) = (origin(), origin());
+    let yaml = [
+        prometheus("one", &one, &[]),
+        prometheus("two", &two, &[]),
+        alb("inner", "tsm", &["pool: [one]"]),
+        "    max_query_range: 1h\n".to_owned(),
+        alb("inner2", "tsm", &["pool: [one, two]"]),
+        "    max_query_range: 1h\n".to_owned(),
+        alb("only", "tsm", &["pool: [inner, inner2]"]),
+        alb("both", "tsm", &["pool: [inner, two]"]),
+    ]
+    .concat();
+    let ringway = Setup::new(format!("backends:\n{yaml}")).start();
+    let ask = |alb: &str, end: u32| {
+        let target = format!("/{alb}/api/v1/query_range?query=x&start=0&end={end}&step=60");
+        let answer = ringway.get(&target);
+        (answer.status, answer.text())
+    };
+    let (status, text) = ask("only", 3601);
+    assert_eq!(status, 400, "{text}");
+    assert!(text.contains("limit of 1h"), "{text}");
+    let (status, text) = ask("both", 3601);
+    let body: Value = serde_json::from_str(&text).expect("JSON");
+    assert_eq!((status, &body["status"]), (200, &json!("success")));
+    assert!(
+        body["warnings"][0].is_string(),
+        "the rest is missing: {text}"
+    );
+    assert!(one.requests().is_empty());
+    let refused = ringway.metric(
+        "trickster_proxy_query_range_rejected_total",
+        &[("backend", "inner")],
+    );
+    assert_eq!(refused, Some(2.0));
+    assert_eq!(ask("only", 3600).0, 200);
+    ringway.stop();
 }
