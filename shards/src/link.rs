@@ -74,6 +74,13 @@ pub enum Event {
         /// So many failed in a row since.
         failures: u32,
     },
+    /// Replicas of one group gave different values for one moment: said at most once a minute for an ALB.
+    Conflict {
+        /// The ALB that merges them.
+        alb: Box<str>,
+        /// Names of the groups.
+        groups: String,
+    },
     /// Counters of this shard, all since start.
     Metrics(u64, Box<ShardMetrics>),
     /// The drain ended; how many connections were cut.

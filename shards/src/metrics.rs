@@ -174,4 +174,6 @@ pub struct AlbRow {
     pub retries: u64,
     /// Requests that would have been, had the budget allowed it.
     pub retries_refused: u64,
+    /// Range queries refused because they were longer than allowed.
+    pub ranges_refused: u64,
 }

@@ -139,6 +139,21 @@ impl Shard {
         self.report(Event::Origin { backend, failure });
     }
 
+    /// Tells the control core that replicas of these groups disagree; it logs that.
+    pub(crate) fn note_conflict(&self, cells: &BackendCells, groups: impl FnOnce() -> String) {
+        /// Least time between two reports of one ALB: replicas that disagree do so in every answer.
+        const SAY_EVERY_MS: u64 = 60_000;
+        let (said_ms, now_ms) = (cells.conflict_said_ms.get(), self.dog.now_ms());
+        if said_ms != 0 && now_ms < said_ms + SAY_EVERY_MS {
+            return;
+        }
+        cells.conflict_said_ms.set(now_ms.max(1));
+        self.report(Event::Conflict {
+            alb: cells.name().into(),
+            groups: groups(),
+        });
+    }
+
     /// Counts an exchange that failed below HTTP, or one that did not, for the control core, which ejects.
     pub(crate) fn note_reach(&self, cells: &BackendCells, failed: bool) {
         if cells.streak.note(failed) {

@@ -95,7 +95,7 @@ pub(super) fn alb(
             false => TimeSeriesMerge::default(),
         },
     };
-    // 0 stands for "not set" here. Contract: ALB page, 2.1.
+    // Of the backend, too.
     let capture_bytes = match capture_bytes {
         0 => defaults::CAPTURE_BYTES.value,
         bytes => bytes,
@@ -168,7 +168,8 @@ fn capture_caps(
     let mut pick = |key: &str, values: [Option<u64>; 3], preset| {
         let [block, backend, default] = values;
         let places = [
-            (at.key("alb").key(key), block),
+            // 0 stands for "not set" here. Contract: ALB page, 2.1.
+            (at.key("alb").key(key), block.filter(|bytes| *bytes > 0)),
             (at.key(key), backend),
             (Path::of(&["backends", "default", key]), default),
         ];

@@ -289,7 +289,7 @@ pub enum Caution {
     #[error("no effect: {reason}")]
     NoEffect { reason: String },
     #[error(
-        "healthy_floor 1 is reset to 0 for the whole ALB: {members} have no healthcheck.interval and would never be available"
+        "healthy_floor 1 is reset to 0 for the whole ALB: without healthcheck.interval these members would never be available: {members}"
     )]
     FloorReset { members: String },
     #[error("members whose health checks fail get requests too")]

@@ -291,6 +291,9 @@ impl Core {
                     tracing::info!(backend = %backend, shard = id.0, "origin answers requests again")
                 }
             },
+            ShardEvent::Conflict { alb, groups } => {
+                tracing::warn!(alb = %alb, groups = %groups, shard = id.0, "replicas disagree: the first member's values count");
+            }
             ShardEvent::Unreached {
                 backend,
                 answered,

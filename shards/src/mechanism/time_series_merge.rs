@@ -81,7 +81,7 @@ pub(crate) async fn run(task: &Task<'_>, client: &mut Client) -> Result<(), Fail
     if !form.is_empty() {
         request.edit(task.passage.request_params());
     }
-    let request = to_merge(alb, request, question::now())?;
+    let request = to_merge(task, alb, request, question::now())?;
     client.watch.watch_peer(true);
     let asking = Asking {
         task,
@@ -142,7 +142,7 @@ pub(super) async fn reply<'v>(
             if !form.is_empty() {
                 request.edit(edits());
             }
-            let request = to_merge(alb, request, question.now)?;
+            let request = to_merge(&task, alb, request, question.now)?;
             gather::gather(&asking(&request), merger).await?
         }
     };
@@ -187,10 +187,17 @@ fn read(endpoint: Endpoint, query: &[u8], form: &[u8]) -> Result<ApiRequest, Fai
 }
 
 /// The request as it is merged: one moment, and no more than the ALB allows.
-fn to_merge(alb: &Alb, mut request: ApiRequest, now: Duration) -> Result<ApiRequest, Failure> {
+fn to_merge(
+    task: &Task<'_>,
+    alb: &Alb,
+    mut request: ApiRequest,
+    now: Duration,
+) -> Result<ApiRequest, Failure> {
     request.stamp(now);
     match alb.query_range_max {
         Some(limit) if request.range().is_some_and(|range| range > limit) => {
+            let cells = task.view.active.cells(task.backend.id);
+            cells.ranges_refused.bump();
             Err(Failure::QueryRange { limit })
         }
         _ => Ok(request),

@@ -164,6 +164,7 @@ mod tests {
             ("kris", route(None, Some("db"), Some("dbpw"))),
             ("alex", route(Some(OWN), Some("db"), None)),
             ("sam", route(Some(OWN), None, Some(""))),
+            ("dana", route(Some(OWN), None, Some("dbpw"))),
             ("robin", route(Some(OWN), Some("d:b"), None)),
         ];
         UserRouter {
@@ -209,6 +210,7 @@ mod tests {
         for (user, onward) in [
             ("casey", written("db", "dbpw")),
             ("alex", written("db", "own")),
+            ("dana", written("dana", "dbpw")),
             ("sam", Some(removed)),
             ("taylor", Some(Onward::kept())),
         ] {

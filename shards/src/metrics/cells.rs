@@ -112,6 +112,10 @@ pub(crate) struct BackendCells {
     pub(crate) failovers: Cell<u64>,
     /// What this ALB's requests may be sent again.
     pub(crate) retry_budget: Budget,
+    /// When it was said last that replicas disagree, on the watchdog's clock.
+    pub(crate) conflict_said_ms: Cell<u64>,
+    /// Range queries that this ALB refused.
+    pub(crate) ranges_refused: Cell<u64>,
     user_routes: [Cell<u64>; Outcome::ALL.len()],
     /// The last exchange failed, and when that was said, on the watchdog's clock.
     pub(crate) failing: Cell<bool>,
@@ -258,6 +262,8 @@ impl BackendCells {
             retries: Cell::default(),
             failovers: Cell::default(),
             retry_budget: Budget::default(),
+            conflict_said_ms: Cell::default(),
+            ranges_refused: Cell::default(),
             user_routes: Default::default(),
             failing: Cell::default(),
             said_ms: Cell::default(),
@@ -457,6 +463,7 @@ impl BackendCells {
                 alb: self.name.clone(),
                 retries: self.retry_budget.granted(),
                 retries_refused: self.retry_budget.refused(),
+                ranges_refused: self.ranges_refused.get(),
             });
         }
     }

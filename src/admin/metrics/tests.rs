@@ -82,6 +82,7 @@ fn shard(requests: u64) -> Box<ShardMetrics> {
             alb: "lb".into(),
             retries: 4,
             retries_refused: 1,
+            ranges_refused: 2,
         }],
         user_routes: vec![UserRouteRow {
             alb: "lb".into(),

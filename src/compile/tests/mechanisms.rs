@@ -56,6 +56,97 @@ fn every_name_of_a_mechanism_means_the_same() {
 }
 
 #[test]
+fn an_alb_without_a_mechanism_takes_turns() {
+    for block in ["{pool: [a, b]}", "{mechanism: , pool: [a, b]}"] {
+        let compiled = over_two(block);
+        assert_eq!(alb(&compiled, "w").mechanism, Mechanism::RoundRobin);
+    }
+}
+
+#[test]
+fn capture_caps_come_from_the_alb_then_its_backend_then_the_default() {
+    const DEFAULT: u64 = 268_435_456;
+    for (keys, block, capture, fanout) in [
+        ("", "", DEFAULT, None),
+        (
+            "max_capture_bytes: 8, max_fanout_capture_bytes: 80, ",
+            "",
+            8,
+            Some(80),
+        ),
+        (
+            "max_capture_bytes: 8, max_fanout_capture_bytes: 80, ",
+            ", max_capture_bytes: 0, max_fanout_capture_bytes: 0",
+            8,
+            Some(80),
+        ),
+        (
+            "max_capture_bytes: 8, max_fanout_capture_bytes: 80, ",
+            ", max_capture_bytes: 9, max_fanout_capture_bytes: 70",
+            9,
+            Some(70),
+        ),
+        (
+            "max_capture_bytes: 0, max_fanout_capture_bytes: 0, ",
+            ", max_capture_bytes: 0",
+            DEFAULT,
+            None,
+        ),
+    ] {
+        for mechanism in ["fr", "fgr", "nlm", "tsm"] {
+            let compiled = valid(&format!(
+                "backends:\n  a: {{provider: prometheus, origin_url: 'http://a'}}\n  \
+                 w: {{provider: alb, {keys}alb: {{mechanism: {mechanism}, pool: [a]{block}}}}}\n"
+            ));
+            let found = &compiled.plan.backends[1];
+            assert_eq!(found.capture_bytes_max, capture, "{keys}{block}");
+            assert_eq!(
+                alb(&compiled, "w").fanout_bytes_max,
+                fanout,
+                "{keys}{block}"
+            );
+        }
+    }
+}
+
+#[test]
+fn a_range_is_limited_only_under_a_merge_and_not_by_0() {
+    for (mechanism, range, expected) in [
+        ("tsm", "2w", Some(Duration::from_secs(14 * 86_400))),
+        ("tsm", "0", None),
+        ("rr", "2w", None),
+        ("nlm", "2w", None),
+    ] {
+        let compiled = valid(&format!(
+            "backends:\n  a: {{provider: prometheus, origin_url: 'http://a'}}\n  \
+             w: {{provider: alb, max_query_range: {range}, alb: {{mechanism: {mechanism}, pool: [a]}}}}\n"
+        ));
+        let found = alb(&compiled, "w").query_range_max;
+        assert_eq!(found, expected, "{mechanism} {range}");
+    }
+}
+
+#[test]
+fn without_a_route_any_status_of_an_error_may_be_answered() {
+    let text = |status: u16| {
+        format!(
+            "backends:\n  a: {{provider: rp, origin_url: 'http://a'}}\n  \
+             w: {{provider: alb, alb: {{mechanism: ur, user_router: {{default_backend: a, no_route_status_code: {status}}}}}}}\n"
+        )
+    };
+    for status in [400, 599] {
+        let compiled = valid(&text(status));
+        let router = alb(&compiled, "w").user_router.as_ref().unwrap();
+        assert_eq!(router.no_route_status, status);
+    }
+    for status in [399, 600] {
+        let lines = problems(&text(status));
+        assert_eq!(lines.len(), 1, "{lines:?}");
+        assert!(lines[0].contains("from 400 to 599"), "{lines:?}");
+    }
+}
+
+#[test]
 fn fan_outs_keep_caps_deadline_and_concurrency() {
     for (mechanism, block, concurrency) in [
         ("fr", "", None),

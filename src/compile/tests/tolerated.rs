@@ -41,7 +41,7 @@ const DOUBTFUL: &[(&str, &[&str])] = &[
     (
         "@TWO@  c: {provider: alb, alb: {pool: [a, b], healthy_floor: 1}}\n",
         &[
-            "a.yaml:4:42: backends.c.alb.healthy_floor: healthy_floor 1 is reset to 0 for the whole ALB: a, b have no healthcheck.interval and would never be available",
+            "a.yaml:4:42: backends.c.alb.healthy_floor: healthy_floor 1 is reset to 0 for the whole ALB: without healthcheck.interval these members would never be available: a, b",
         ],
     ),
     (
@@ -119,6 +119,12 @@ const DOUBTFUL: &[(&str, &[&str])] = &[
         "@TWO@  c/d: {provider: rp, origin_url: 'http://c'}\n  e/f: {provider: rp, origin_url: 'http://c', path_routing_disabled: true}\n",
         &[
             "a.yaml:4:3: backends.c/d: no request reaches /c/d/: a path has no such segment; choose letters, digits and -",
+        ],
+    ),
+    (
+        "@TWO@  p: {provider: rp, origin_url: 'http://p', healthcheck: {interval: 5s}}\n  c: {provider: alb, alb: {pool: [a]}}\n  d: {provider: alb, alb: {pool: [p, c], healthy_floor: 1}}\n  e: {provider: alb, alb: {pool: [p, c, b], healthy_floor: 1}}\n",
+        &[
+            "a.yaml:7:45: backends.e.alb.healthy_floor: healthy_floor 1 is reset to 0 for the whole ALB: without healthcheck.interval these members would never be available: b",
         ],
     ),
     (
@@ -218,6 +224,26 @@ fn the_default_backend_is_marked_or_named_or_alone() {
             .map(|route| route.backend.0);
         assert_eq!(found, expected, "{backends}");
     }
+}
+
+#[test]
+fn a_template_is_no_backend() {
+    let text = "\
+backends:
+  t: {provider: prometheus, is_template: true, hosts: [t.example.com]}
+  default: {provider: rp, is_template: true}
+  a: {provider: rp, origin_url: 'http://a'}
+";
+    let plan = valid(text).plan;
+    let names: Vec<&str> = plan.backends.iter().map(|b| &*b.name).collect();
+    assert_eq!(names, ["a"]);
+    let routes = &plan.listeners[0].routes;
+    assert_eq!(
+        routes.names.keys().map(|name| &**name).collect::<Vec<_>>(),
+        ["a"]
+    );
+    assert!(routes.hosts.is_empty());
+    assert_eq!(routes.default.map(|route| route.backend.0), Some(0));
 }
 
 #[test]

@@ -14,6 +14,7 @@ use ringway_merge::{
 };
 
 use super::request::ApiRequest;
+use super::to_merge;
 use crate::capture::{Budget, Segments};
 use crate::dispatch::{self, Terminal};
 use crate::exchange::Task;
@@ -30,6 +31,8 @@ use crate::snapshot::{Member, Pool};
 
 /// Put in front of every warning that ringway adds to an answer.
 const WARNING_PREFIX: &str = "ringway: ";
+/// Most groups that are named when replicas disagree.
+const DISPUTED_TOLD_MAX: usize = 8;
 
 /// One request to be merged.
 pub(super) struct Asking<'a> {
@@ -114,6 +117,10 @@ pub(super) async fn gather(asking: &Asking<'_>, alb: &Arc<Backend>) -> Result<Ou
     let answers = fan_out(asking, settings, &plan, &lineup, cells);
     let (merged, fetched) = merge(asking, settings, &plan, &lineup, answers).await;
     count(cells, &plan, &merged);
+    if merged.events.iter().any(|events| events.conflicts > 0) {
+        let shard = asking.task.shard;
+        shard.note_conflict(cells, || disputed(&lineup, &merged));
+    }
     if merged.leader.is_none() && merged.status >= 500 && merged.body.is_empty() {
         return Err(Failure::NoAnswer {
             before_any_byte: false,
@@ -308,8 +315,19 @@ async fn nested(
     if asking.hops == HOPS_MAX {
         return Err(MemberFailure::Unreachable);
     }
+    let BackendKind::Alb(settings) = &inner.kind else {
+        return Err(MemberFailure::Internal);
+    };
     let mut request = asking.request.with_query(query);
     request.edit(passage.member_params());
+    let task = Task {
+        backend: inner,
+        ..*asking.task
+    };
+    let request = match to_merge(&task, settings, request, question::now()) {
+        Ok(request) => request,
+        Err(failure) => return Ok(refused(&failure)),
+    };
     let asking = Asking {
         request: &request,
         passage,
@@ -323,6 +341,18 @@ async fn nested(
         headers: outcome.headers,
         body: outcome.body.concat(),
     })
+}
+
+/// What a nested ALB says to a request that it does not allow, in the API's own form.
+fn refused(failure: &Failure) -> Fetched {
+    // Its text has nothing to escape.
+    let body =
+        format!("{{\"status\":\"error\",\"errorType\":\"bad_data\",\"error\":\"{failure}\"}}");
+    Fetched {
+        status: failure.status(),
+        body: body.into_bytes(),
+        ..Fetched::default()
+    }
 }
 
 /// What members are asked, made from the request's parameters.
@@ -486,6 +516,16 @@ fn outcome(merged: Merged, fetched: Vec<(Slot, Fetched)>) -> Outcome {
         result: format!("engine=HTTPProxy; status={status}"),
         body: merged.body,
     }
+}
+
+/// Names of the groups whose replicas disagree.
+fn disputed(lineup: &Lineup<'_>, merged: &Merged) -> String {
+    let disputed = merged.events.iter().filter(|events| events.conflicts > 0);
+    let names: Vec<&str> = disputed
+        .take(DISPUTED_TOLD_MAX)
+        .map(|events| lineup.groups[events.group].name.as_str())
+        .collect();
+    names.join(", ")
 }
 
 fn count(cells: &BackendCells, plan: &Plan, merged: &Merged) {

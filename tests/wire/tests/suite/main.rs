@@ -10,6 +10,7 @@ mod cors;
 mod ejection;
 mod fake_prometheus;
 mod fan_out;
+mod fan_out_members;
 mod fanout_limits;
 mod first_good_response;
 mod first_response;

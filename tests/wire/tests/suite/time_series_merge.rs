@@ -206,6 +206,14 @@ fn replicas_of_a_group_count_once_and_fill_each_others_gaps() {
         &[("event", "conflict")],
     );
     assert_eq!(conflicts, Some(2.0));
+    eventually("the disagreement is logged", || {
+        let log = ringway.log();
+        let line = log
+            .lines()
+            .find(|line| line.contains("replicas disagree"))?;
+        let named = line.contains("alb=all groups=a ");
+        (named && line.contains("level=warn")).then_some(())
+    });
     ringway.stop();
 }
 
@@ -717,5 +725,10 @@ fn a_range_beyond_its_limit_is_refused_with_400_and_reaches_no_member() {
             .status,
         200
     );
+    let refused = ringway.metric(
+        "trickster_proxy_query_range_rejected_total",
+        &[("backend", "all")],
+    );
+    assert_eq!(refused, Some(1.0));
     ringway.stop();
 }
