@@ -7,6 +7,7 @@
 
 pub(crate) mod cors;
 pub(crate) mod edits;
+mod forwarded;
 
 use std::net::IpAddr;
 
@@ -262,7 +263,7 @@ fn via(out: &mut Vec<u8>, version: Version, server_name: &str) {
 }
 
 /// Contract: config page, 3.2 and 5. Earlier hops are kept; a `Forwarded` made of `X-Forwarded-For` keeps
-/// them too.
+/// them too, and the other way.
 fn forwarding(
     out: &mut Vec<u8>,
     (head, bytes): (&RequestHead, &[u8]),
@@ -290,27 +291,53 @@ fn forwarding(
         out.extend_from_slice(b"\r\n");
     }
     if matches!(wanted, ForwardedHeaders::X | ForwardedHeaders::Both) {
-        out.extend_from_slice(b"X-Forwarded-For: ");
+        x_forwarded(out, (head, bytes), (host, proto), hop);
+    }
+}
+
+/// The older headers, for a request that came to `host` by `proto`. Where a peer only sent `Forwarded`, its hops
+/// are told in this form.
+fn x_forwarded(
+    out: &mut Vec<u8>,
+    (head, bytes): (&RequestHead, &[u8]),
+    (host, proto): (&[u8], &[u8]),
+    hop: &Hop<'_>,
+) {
+    let mut first = None;
+    out.extend_from_slice(b"X-Forwarded-For: ");
+    if hop.claims != Claims::Drop {
         for header in head
             .headers(bytes)
-            .filter(|h| keeps_hops && h.known == KnownHeader::XForwardedFor)
+            .filter(|h| h.known == KnownHeader::XForwardedFor)
         {
             out.extend_from_slice(header.value);
             out.extend_from_slice(b", ");
         }
-        address(out, hop.client);
-        out.extend_from_slice(b"\r\n");
-        let claimed = |known| match hop.claims {
-            Claims::Believe => head.first(bytes, known),
-            Claims::Keep | Claims::Drop => None,
-        };
-        let host = claimed(KnownHeader::XForwardedHost).unwrap_or(host);
-        if !host.is_empty() {
-            write::header(out, b"X-Forwarded-Host", host);
+        if head.first(bytes, KnownHeader::XForwardedFor).is_none() {
+            for element in forwarded::elements(head, bytes) {
+                if let Some(client) = element.client {
+                    address(out, client);
+                    out.extend_from_slice(b", ");
+                }
+                first.get_or_insert(element);
+            }
         }
-        let proto = claimed(KnownHeader::XForwardedProto).unwrap_or(proto);
-        write::header(out, b"X-Forwarded-Proto", proto);
     }
+    address(out, hop.client);
+    out.extend_from_slice(b"\r\n");
+    let is_believed = hop.claims == Claims::Believe;
+    let claimed = |known| head.first(bytes, known).filter(|_| is_believed);
+    let first = first.filter(|_| is_believed).unwrap_or_default();
+    let host = claimed(KnownHeader::XForwardedHost)
+        .or(first.host.as_deref())
+        .unwrap_or(host);
+    if !host.is_empty() {
+        write::header(out, b"X-Forwarded-Host", host);
+    }
+    let proto = claimed(KnownHeader::XForwardedProto)
+        .or(first.proto.as_deref())
+        .unwrap_or(proto);
+    write::header(out, b"X-Forwarded-Proto", proto);
 }
 
 /// Hops that came as `X-Forwarded-For`, as elements of `Forwarded`; what is not an address is left out. What a

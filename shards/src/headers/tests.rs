@@ -175,6 +175,46 @@ fn a_peer_is_believed_wholly_partly_or_not_at_all() {
 }
 
 #[test]
+fn hops_that_came_as_forwarded_are_told_in_the_older_form() {
+    let text = "GET / HTTP/1.1\r\nHost: h\r\nForwarded: for=\"[2001:db8::7]:99\";proto=https;host=public.test\r\n\
+                Forwarded: for=_hidden, for=198.51.100.7;proto=http;host=inner.test\r\n\r\n";
+    let web = backend(Vec::new());
+    let lines = |claims, forwarded, text: &str| {
+        let lines = sent_with(claims, &Passage::at(&web), ("192.0.2.1", text), forwarded);
+        let lines = lines.into_iter();
+        let lines = lines.filter(|line| line.starts_with("X-Forwarded-"));
+        lines.collect::<Vec<_>>()
+    };
+    let hops = "X-Forwarded-For: 2001:db8::7, 198.51.100.7, 192.0.2.1";
+    let own = ["X-Forwarded-Host: h", "X-Forwarded-Proto: http"];
+    for form in [ForwardedHeaders::X, ForwardedHeaders::Both] {
+        assert_eq!(
+            lines(Claims::Believe, form, text),
+            [
+                hops,
+                "X-Forwarded-Host: public.test",
+                "X-Forwarded-Proto: https"
+            ]
+        );
+        assert_eq!(
+            lines(Claims::Keep, form, text),
+            [&[hops][..], &own].concat()
+        );
+        let dropped = [&["X-Forwarded-For: 192.0.2.1"][..], &own].concat();
+        assert_eq!(lines(Claims::Drop, form, text), dropped);
+    }
+    // Who sends both forms is believed in the one that is asked for.
+    let both = text.replace(
+        "Host: h\r\n",
+        "Host: h\r\nX-Forwarded-For: 198.51.100.8\r\n",
+    );
+    assert_eq!(
+        lines(Claims::Believe, ForwardedHeaders::X, &both),
+        [&["X-Forwarded-For: 198.51.100.8, 192.0.2.1"][..], &own].concat()
+    );
+}
+
+#[test]
 fn a_list_of_trusted_proxies_decides_whom_to_believe() {
     let peer = "10.0.0.9".parse().expect("an address");
     let network = |address: &str| Network {
