@@ -80,7 +80,7 @@ pub(crate) fn route(
     }
 }
 
-/// Lower case, without port; an IPv6 address keeps its brackets.
+/// Lower case, without port and without the dot that ends a whole name; an IPv6 address keeps its brackets.
 fn host_key(authority: &[u8]) -> String {
     let text = String::from_utf8_lossy(authority).to_ascii_lowercase();
     if text.starts_with('[') {
@@ -90,7 +90,8 @@ fn host_key(authority: &[u8]) -> String {
             .unwrap_or_default()
             .to_owned();
     }
-    text.split(':').next().unwrap_or_default().to_owned()
+    let name = text.split(':').next().unwrap_or_default();
+    name.strip_suffix('.').unwrap_or(name).to_owned()
 }
 
 fn first_segment(path: &[u8]) -> Option<&str> {
@@ -271,10 +272,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_host_is_compared_without_case_and_port() {
+    fn a_host_is_compared_without_case_port_and_last_dot() {
         assert_eq!(host_key(b"Example.COM:8480"), "example.com");
         assert_eq!(host_key(b"[::1]:8480"), "[::1]");
         assert_eq!(host_key(b"a"), "a");
+        assert_eq!(host_key(b"One.example."), "one.example");
+        assert_eq!(host_key(b"one.example.:8480"), "one.example");
+        assert_eq!(host_key(b"one.example.."), "one.example.");
     }
 
     #[test]

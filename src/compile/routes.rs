@@ -116,7 +116,7 @@ fn hosts(
     context.note_written(&at, Json::from(written.clone()));
 }
 
-/// A host as requests are matched: lower case, without port, IPv6 addresses in brackets.
+/// A host as requests are matched: lower case, without port and last dot, IPv6 addresses in brackets.
 fn host_key(host: &str) -> Result<String, String> {
     let authority = Authority::parse(host)?;
     if authority.port.is_some() {
@@ -124,7 +124,10 @@ fn host_key(host: &str) -> Result<String, String> {
     }
     Ok(match authority.host.contains(':') {
         true => format!("[{}]", authority.host),
-        false => authority.host,
+        false => {
+            let name = authority.host;
+            name.strip_suffix('.').map_or(name.clone(), str::to_owned)
+        }
     })
 }
 

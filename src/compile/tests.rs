@@ -85,7 +85,7 @@ backends:
   web:
     provider: alb
     is_default: true
-    hosts: [Web.Example.COM]
+    hosts: [Web.Example.COM.]
     alb:
       mechanism: round_robin
       pool:
