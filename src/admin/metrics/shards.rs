@@ -8,6 +8,9 @@ use ringway_shards::plan::BackendKind;
 
 use super::{Counts, Families, Scene};
 
+/// The reason of a member whose work panicked.
+const PANIC: &str = "panic";
+
 /// Puts all of them into `families`.
 pub(super) fn collect(scene: &Scene<'_>, families: &mut Families) {
     connections(&[], families, &ListenerMetrics::default());
@@ -172,24 +175,40 @@ fn fanout(row: &FanoutRow, families: &mut Families) {
     let count = row.count as f64;
     let (mechanism, variant) = (("mechanism", row.mechanism), ("variant", row.variant));
     let alb = ("backend_name", &*row.alb);
+    let mut both = |[all, own]: [&'static str; 2], help, labels: super::Labels<'_>| {
+        families.counter(all, help, labels, count);
+        let named = [&[("alb_name", &*row.alb)][..], labels].concat();
+        families.counter(own, help, &named, count);
+    };
     match row.kind {
-        "attempts" => families.counter(
-            "trickster_alb_fanout_attempts_total",
+        "attempts" => both(
+            [
+                "trickster_alb_fanout_attempts_total",
+                "ringway_alb_fanout_attempts_total",
+            ],
             "Fan-outs",
             &[mechanism, variant],
-            count,
         ),
-        "failures" => families.counter(
-            "trickster_alb_fanout_failures_total",
-            "Members that gave a fan-out nothing",
-            &[mechanism, variant, ("reason", row.label)],
-            count,
-        ),
-        "replica_events" => families.counter(
-            "trickster_alb_tsm_replica_events_total",
+        "failures" => {
+            both(
+                [
+                    "trickster_alb_fanout_failures_total",
+                    "ringway_alb_fanout_failures_total",
+                ],
+                "Members that gave a fan-out nothing",
+                &[mechanism, variant, ("reason", row.label)],
+            );
+            if row.label == PANIC {
+                recovered("fanout_member", count, families);
+            }
+        }
+        "replica_events" => both(
+            [
+                "trickster_alb_tsm_replica_events_total",
+                "ringway_alb_tsm_replica_events_total",
+            ],
             "What happened between the replicas of a group",
             &[("event", row.label), variant],
-            count,
         ),
         "plans" => families.counter(
             "ringway_alb_plans_total",
@@ -310,13 +329,26 @@ fn user_route(row: &UserRouteRow, families: &mut Families) {
     );
 }
 
+/// Panics that were caught and cost one piece of work.
+fn recovered(site: &str, count: f64, families: &mut Families) {
+    families.counter(
+        "trickster_proxy_engines_panic_recovered_total",
+        "Panics that were caught, by the work they ended",
+        &[("site", site)],
+        count,
+    );
+}
+
 /// Plain counters have their names from the shard; one without a row here is a row forgotten.
 fn plain(counter: &str, value: u64, families: &mut Families) {
     let (name, help) = match counter {
-        "shard_panics_total" => (
-            "ringway_shard_panics_total",
-            "Connections ended by a panic that was caught",
-        ),
+        "shard_panics_total" => {
+            recovered("connection", value as f64, families);
+            (
+                "ringway_shard_panics_total",
+                "Connections ended by a panic that was caught",
+            )
+        }
         "shard_bad_requests_total" => (
             "ringway_shard_bad_requests_total",
             "Requests refused because they are not HTTP as it should be",

@@ -57,6 +57,7 @@ fn shard(requests: u64) -> Box<ShardMetrics> {
         fanout: vec![
             fanout("attempts", ""),
             fanout("failures", "truncated"),
+            fanout("failures", "panic"),
             fanout("replica_events", "conflict"),
             fanout("plans", "sum"),
             fanout("partial", ""),
@@ -167,7 +168,12 @@ fn rows_are_added_up_over_the_shards() {
         "ringway_member_retries_total{backend_name=\"a\"} 4".into(),
         "trickster_proxy_upstream_retries_total{backend_name=\"lb\"} 8".into(),
         "ringway_alb_retry_budget_exhausted_total{backend_name=\"lb\"} 2".into(),
+        "ringway_alb_fanout_attempts_total{alb_name=\"lb\",mechanism=\"tsm\",variant=\"\"} 4".into(),
+        "ringway_alb_fanout_failures_total{alb_name=\"lb\",mechanism=\"tsm\",variant=\"\",reason=\"truncated\"} 4".into(),
+        "ringway_alb_tsm_replica_events_total{alb_name=\"lb\",event=\"conflict\",variant=\"\"} 4".into(),
         "ringway_shard_panics_total 2".into(),
+        "trickster_proxy_engines_panic_recovered_total{site=\"connection\"} 2".into(),
+        "trickster_proxy_engines_panic_recovered_total{site=\"fanout_member\"} 4".into(),
         "ringway_shard_accepted_connections_total{shard=\"1\",listener=\"default\"} 3".into(),
     ] {
         assert!(text.lines().any(|line| line == row), "{row}\n{text}");
