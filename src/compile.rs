@@ -13,6 +13,7 @@ mod control;
 mod edits;
 mod effective;
 mod graph;
+mod guards;
 mod health;
 mod listeners;
 mod networks;
@@ -137,6 +138,13 @@ pub fn compile(document: &Document, inputs: &Inputs<'_>) -> Result<Compiled, Vec
     let authenticators = Authenticators::new(&mut context);
     let backends = backends::compile(&mut context, &roster, &graph, &authenticators);
     let listeners = listeners::compile(&mut context, &roster, &mut admin);
+    guards::check(
+        &mut context,
+        &roster,
+        &graph,
+        (&backends, &authenticators),
+        &listeners,
+    );
     let health_checks = health::compile(&mut context, &roster, &backends);
     let pools = pools::compile(&mut context, &roster, &graph, &health_checks);
     if context.is_clean() && roster.live().next().is_none() {

@@ -298,6 +298,15 @@ pub enum Caution {
         "no request reaches /{name}/: a path has no such segment; choose letters, digits and -"
     )]
     NameNotSegment { name: String },
+    #[error(
+        "the authenticator of {alb} does not guard {member}, which clients also reach {ways}: write {instead}"
+    )]
+    MemberUnguarded {
+        alb: String,
+        member: String,
+        ways: String,
+        instead: &'static str,
+    },
     #[error("the pool is empty: every request is answered 502")]
     EmptyPool,
     #[error("this is network {network}")]

@@ -87,6 +87,96 @@ fn a_router_reads_names_as_its_authenticator_does() {
     }
 }
 
+/// A guarded ALB over `a` and, by way of `in`, `b`; keys of these three and of the ALB.
+fn guarded(a: &str, b: &str, inner: &str, alb: &str) -> String {
+    format!(
+        "listeners: {{edge: {{port: 9}}}}\n\
+         authenticators: {{k: {{provider: basic, users: {{u: p}}}}, o: {{provider: basic, observe_only: true}}}}\n\
+         backends:\n  \
+         a: {{provider: rp, origin_url: 'http://a', {a}}}\n  \
+         b: {{provider: rp, origin_url: 'http://b', {b}}}\n  \
+         in: {{provider: alb, {inner}, alb: {{pool: [b]}}}}\n  \
+         lb: {{provider: alb, {alb}, alb: {{pool: [a, in]}}}}\n  \
+         e: {{provider: rp, origin_url: 'http://e', listener_name: edge}}\n"
+    )
+}
+
+#[test]
+fn members_that_are_reached_around_an_authenticator_are_told() {
+    const HIDE: &str = "path_routing_disabled: true";
+    const K: &str = "authenticator_name: k";
+    let rows: &[([&str; 4], &[&str])] = &[
+        ([HIDE, HIDE, HIDE, K], &[]),
+        (
+            ["timeout: 5s", "hosts: [b.test]", HIDE, K],
+            &[
+                "a.yaml:4:3: backends.a: the authenticator of lb does not guard a, which clients also reach at /a/: write path_routing_disabled: true",
+                "a.yaml:5:3: backends.b: the authenticator of lb does not guard b, which clients also reach at /b/ and by its hosts: write path_routing_disabled: true and leave out hosts",
+            ],
+        ),
+        (
+            [
+                "path_routing_disabled: true, hosts: [a.test]",
+                K,
+                "max_query_range: 0",
+                "paths: [{path: /x, authenticator_name: k}]",
+            ],
+            &[
+                "a.yaml:4:3: backends.a: the authenticator of lb does not guard a, which clients also reach by its hosts: write no hosts",
+                "a.yaml:6:3: backends.in: the authenticator of lb does not guard in, which clients also reach at /in/: write path_routing_disabled: true",
+            ],
+        ),
+        // Its own authenticator, another listener, open on purpose.
+        (
+            [
+                "paths: [{path: /, match_type: prefix, methods: ['*'], authenticator_name: k}]",
+                "listener_name: edge",
+                "authenticator_name: none",
+                K,
+            ],
+            &[],
+        ),
+        // Only watching, and no authenticator at all.
+        (
+            [
+                "timeout: 5s",
+                "timeout: 5s",
+                "max_capture_bytes: 5",
+                "authenticator_name: o",
+            ],
+            &[],
+        ),
+        (
+            ["authenticator_name: o", HIDE, HIDE, K],
+            &[
+                "a.yaml:4:3: backends.a: the authenticator of lb does not guard a, which clients also reach at /a/: write path_routing_disabled: true",
+            ],
+        ),
+    ];
+    assert_rows(rows.iter().map(|([a, b, inner, alb], expected)| {
+        let text = guarded(a, b, inner, alb);
+        let mut found = warnings(&text);
+        found.retain(|line| line.contains("authenticator of"));
+        (text, found, expected.to_vec())
+    }));
+}
+
+#[test]
+fn targets_of_a_guarded_router_are_told_too() {
+    let text = "\
+authenticators: {k: {provider: basic, users: {u: p}}}
+backends:
+  a: {provider: rp, origin_url: 'http://a'}
+  r: {provider: alb, authenticator_name: k, alb: {mechanism: ur, user_router: {default_backend: a}}}
+";
+    assert_eq!(
+        warnings(text),
+        [
+            "a.yaml:3:3: backends.a: the authenticator of r does not guard a, which clients also reach at /a/: write path_routing_disabled: true"
+        ]
+    );
+}
+
 #[test]
 fn credentials_are_replaced_only_behind_a_check() {
     let router = |keys: &str, user: &str| {

@@ -79,6 +79,7 @@ const DOUBTFUL: &[(&str, &[&str])] = &[
             "a.yaml:1:63: authenticators.k.config.realm: no effect: showLoginForm is not set",
             "a.yaml:1:121: authenticators.o.users_file_format: no effect: users_file is not set",
             "a.yaml:1:145: authenticators.o.users: no effect: with observe_only nobody is checked",
+            "a.yaml:3:3: backends.a: the authenticator of c does not guard a, which clients also reach at /a/: write path_routing_disabled: true",
             "a.yaml:5:112: backends.c.alb.user_router.users.u.to_user: no effect: credentials are replaced only on the way to a to_backend",
             "a.yaml:5:124: backends.c.alb.user_router.users.u.to_credential: no effect: credentials are replaced only on the way to a to_backend",
         ],
