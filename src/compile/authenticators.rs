@@ -196,7 +196,7 @@ fn users(
         let reason = "with observe_only nobody is checked";
         context.warn_no_effect(&here, reason);
         context.warn_no_effect(&at.key("users_file"), reason);
-    } else if users.is_empty() && is_whole {
+    } else if users.is_empty() && is_whole && !context.was_refused_within(&here) {
         context.fail_key(at, Fault::NoUsers);
     }
     if users.len() > USERS_MAX {

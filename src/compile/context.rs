@@ -65,6 +65,14 @@ impl<'a> Context<'a> {
         problems.any(|problem| problem.at.path == path)
     }
 
+    /// Whether anything within the value at this path was refused, so that what is left says little.
+    pub(super) fn was_refused_within(&self, path: &Path) -> bool {
+        let path = path.to_string();
+        let is_within = |rest: &str| rest.is_empty() || rest.starts_with(['.', '[']);
+        let mut problems = self.document.problems.iter();
+        problems.any(|problem| problem.at.path.strip_prefix(&path).is_some_and(is_within))
+    }
+
     pub(super) fn warn_key(&mut self, path: &Path, caution: Caution) {
         let at = self.document.place_of_key(path);
         self.warnings.push(Warning { at, caution });

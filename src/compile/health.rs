@@ -256,7 +256,7 @@ fn codes(
     at: &Path,
     written: Option<&[String]>,
 ) -> Vec<RangeInclusive<u16>> {
-    if written.is_some_and(<[String]>::is_empty) {
+    if written.is_some_and(<[String]>::is_empty) && !context.was_refused_within(at) {
         context.fail_value(
             at,
             Fault::EmptyList {

@@ -49,7 +49,7 @@ pub(super) fn compile(
             continue;
         }
         let settings = Settings::new(context, name, &at);
-        let table = routes::compile(context, roster, name);
+        let table = routes::compile(context, roster, (name, &admin.ping_path));
         let is_used = routes::is_used(roster, name);
         if !is_used && name != DEFAULT {
             let listener = name.to_owned();

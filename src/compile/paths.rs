@@ -228,7 +228,7 @@ fn compared(path: &str) -> Result<String, &'static str> {
 
 /// The listed methods; GET takes HEAD along.
 fn methods(context: &mut Context<'_>, at: &Path, written: Option<Vec<String>>) -> Methods {
-    if written.as_ref().is_some_and(Vec::is_empty) {
+    if written.as_ref().is_some_and(Vec::is_empty) && !context.was_refused_within(at) {
         context.fail_value(at, Fault::EmptyList { what: "method" });
     }
     let listed = context.pick_texts(at, written, defaults::METHODS);

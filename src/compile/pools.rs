@@ -1,5 +1,7 @@
 //! Pools of ALBs: members, health floors, ejection.
 
+use std::collections::HashSet;
+
 use ringway_shards::plan::{BackendId, Mechanism, PoolId, PoolMember, PoolPlan};
 use serde_json::{Map, Value as Json};
 
@@ -53,6 +55,8 @@ pub(super) fn compile(
             Some(Mechanism::UserRouter) => router_floor(entry, id),
             _ => {
                 note_members(context, entry);
+                pool.into_iter()
+                    .for_each(|pool| warn_of_repeats(context, roster, pool));
                 check_rotation(context, entry, &members);
                 floor(context, roster, entry, (id, &members), checks)
             }
@@ -95,6 +99,23 @@ fn note_members(context: &mut Context<'_>, entry: &Entry<'_>) {
     };
     let list = written.into_iter().flatten().map(shown).collect();
     context.note_written(&at, Json::Array(list));
+}
+
+/// In a rotation a member that is listed again has more turns; elsewhere that means nothing.
+fn warn_of_repeats(context: &mut Context<'_>, roster: &Roster<'_>, pool: &Pool) {
+    if pool.mechanism == Mechanism::RoundRobin {
+        return;
+    }
+    let mut seen = HashSet::new();
+    for member in &pool.members {
+        if !seen.insert(member.backend) {
+            let caution = Caution::MemberTwice {
+                member: roster.name(member.backend).to_owned(),
+                mechanism: pool.mechanism.name(),
+            };
+            context.warn_key(&member.at, caution);
+        }
+    }
 }
 
 /// Every table holds one whole rotation of its pools.

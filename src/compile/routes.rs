@@ -49,8 +49,9 @@ pub(super) fn on_listener<'r, 'a>(
 pub(super) fn compile(
     context: &mut Context<'_>,
     roster: &Roster<'_>,
-    listener: &str,
+    (listener, ping_path): (&str, &str),
 ) -> RouteTable {
+    let own = ping_path.trim_start_matches('/').split('/').next();
     let mut table = RouteTable::default();
     for (id, entry) in on_listener(roster, listener) {
         let at = Path::of(&["backends", entry.name]);
@@ -63,6 +64,10 @@ pub(super) fn compile(
             if !is_segment(entry.name) {
                 let name = entry.name.to_owned();
                 context.warn_key(&at, Caution::NameNotSegment { name });
+            }
+            if own == Some(entry.name) {
+                let path = ping_path.to_owned();
+                context.warn_key(&at, Caution::NameOfOwnPath { path });
             }
             table.names.insert(entry.name.into(), Route { backend: id });
         }

@@ -34,6 +34,10 @@ pub(super) fn compile(
     let mut users = std::collections::HashMap::new();
     for (user, route) in listed {
         let here = at.key("users").key(user);
+        if user.is_empty() {
+            let reason = "it is empty";
+            context.fail_key(&here, Fault::UserName { reason });
+        }
         has_route |= route.to_backend.is_some();
         let compiled = user_route(context, roster, &here, route);
         users.insert(user.as_str().into(), compiled);

@@ -298,6 +298,13 @@ pub enum Caution {
         "no request reaches /{name}/: a path has no such segment; choose letters, digits and -"
     )]
     NameNotSegment { name: String },
+    #[error("ringway answers {path} itself, and not from this backend")]
+    NameOfOwnPath { path: String },
+    #[error("{member} is listed before: mechanism {mechanism} asks each member once")]
+    MemberTwice {
+        member: String,
+        mechanism: &'static str,
+    },
     #[error(
         "the authenticator of {alb} does not guard {member}, which clients also reach {ways}: write {instead}"
     )]

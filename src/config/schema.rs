@@ -362,13 +362,28 @@ pub fn home_of(name: &str) -> Option<&'static str> {
         .min_by_key(|path| path.len())
 }
 
-/// The known word nearest to what was written, when it is near enough to be a slip.
+/// Fewest characters of a beginning by which a longer or shorter word is known.
+const BEGINNING_CHARS_MIN: usize = 5;
+
+/// The known word nearest to what was written, when it is near enough to be a slip: a few letters away, else the
+/// one of which it is a long beginning or that is a long beginning of it.
 pub fn nearest<'a>(written: &str, known: impl Iterator<Item = &'a str>) -> Option<&'a str> {
-    let written = written.to_lowercase().replace('-', "_");
+    let plain = |word: &str| word.to_lowercase().replace('-', "_");
+    let written = plain(written);
     let reach = (written.chars().count() / 3).clamp(1, 3);
+    let rank = |word: &str| {
+        let word = plain(word);
+        let far = distance(&written, &word);
+        let shorter = written.len().min(word.len());
+        let begins = shorter >= BEGINNING_CHARS_MIN
+            && (word.starts_with(&written) || written.starts_with(&word));
+        match far <= reach {
+            true => Some((0, far)),
+            false => begins.then_some((1, far)),
+        }
+    };
     known
-        .map(|word| (distance(&written, &word.replace('-', "_")), word))
-        .filter(|(far, _)| *far <= reach)
+        .filter_map(|word| Some((rank(word)?, word)))
         .min()
         .map(|(_, word)| word)
 }

@@ -7,7 +7,10 @@ type Row = (&'static str, &'static [&'static str]);
 
 #[test]
 fn bad_configurations_are_refused_with_their_places() {
-    let table = [YAML, KEYS, BACKENDS, ALBS, MECHANISMS, LISTENERS, REST].concat();
+    let table = [
+        YAML, KEYS, BACKENDS, ALBS, MECHANISMS, LISTENERS, REST, ECHOES,
+    ]
+    .concat();
     assert_rows(table.into_iter().map(|(text, expected)| {
         let found = problems(text);
         (text.to_owned(), found, expected.to_vec())
@@ -457,6 +460,32 @@ const LISTENERS: &[Row] = &[
             "a.yaml:1:29: mgmt.config_handler_path: a path begins with `/` and has no query or spaces",
             "a.yaml:1:51: mgmt.ping_handler_path: /metrics is already the path of metrics_path",
             "a.yaml:1:74: mgmt.listen_port: expected a port from 1 to 65535, or 0 or -1 for off, found \"-2\"",
+        ],
+    ),
+];
+
+/// One slip is one line: what follows from it is not said as well.
+const ECHOES: &[Row] = &[
+    (
+        "backends: {a: {provider: rp, origin_url: 'http://a', paths: [{methods: [GTE]}], healthcheck: {expected_codes: [99]}}}\n",
+        &[
+            "a.yaml:1:73: backends.a.paths[0].methods[0]: expected one of GET, HEAD, POST, PUT, DELETE, CONNECT, OPTIONS, TRACE, PATCH, PURGE, *, found \"GTE\"",
+            "a.yaml:1:112: backends.a.healthcheck.expected_codes[0]: expected a status code such as 200, or a range such as 200-299, found \"99\"",
+        ],
+    ),
+    (
+        "authenticators: {k: {provider: basic, users: {u: [x]}}, l: {provider: basic, users: {'': p}, config: {showLogin: true}}}\n",
+        &[
+            "a.yaml:1:50: authenticators.k.users.u: expected a text, found a list",
+            "a.yaml:1:86: authenticators.l.users.\"\": not a user's name: it is empty",
+            "a.yaml:1:103: authenticators.l.config.showLogin: unknown key; did you mean \"showLoginForm\"?",
+        ],
+    ),
+    (
+        "backends: {a: {provider: rp, origin_url: 'http://a', hosts: [One.Example.]}, b: {provider: rp, origin_url: 'http://b', hosts: [one.example]}, r: {provider: alb, alb: {mechanism: ur, user_router: {users: {'': {to_backend: a}}}}}}\n",
+        &[
+            "a.yaml:1:128: backends.b.hosts[0]: \"one.example\" is already a host of backend a on listener default",
+            "a.yaml:1:205: backends.r.alb.user_router.users.\"\": not a user's name: it is empty",
         ],
     ),
 ];

@@ -129,6 +129,23 @@ const DOUBTFUL: &[(&str, &[&str])] = &[
         ],
     ),
     (
+        "@TWO@  trickster: {provider: rp, origin_url: 'http://c'}\n  hidden: {provider: rp, origin_url: 'http://c', path_routing_disabled: true}\n",
+        &[
+            "a.yaml:4:3: backends.trickster: ringway answers /trickster/ping itself, and not from this backend",
+        ],
+    ),
+    (
+        "mgmt: {ping_handler_path: /up}\n@TWO@  up: {provider: rp, origin_url: 'http://c', path_routing_disabled: true}\n  trickster: {provider: rp, origin_url: 'http://c'}\n",
+        &[],
+    ),
+    (
+        "@TWO@  c: {provider: alb, alb: {mechanism: tsm, pool: [b, {name: b}]}}\n  d: {provider: alb, alb: {mechanism: fr, pool: [a, b, a]}}\n  e: {provider: alb, alb: {mechanism: rr, pool: [a, a]}}\n",
+        &[
+            "a.yaml:4:54: backends.c.alb.pool[1]: b is listed before: mechanism tsm asks each member once",
+            "a.yaml:5:56: backends.d.alb.pool[2]: a is listed before: mechanism fr asks each member once",
+        ],
+    ),
+    (
         "shards: {count: 9}\n@TWO@",
         &["a.yaml:1:10: shards.count: 9 shards share 3 processors"],
     ),

@@ -122,12 +122,25 @@ fn paths_are_written_once_and_below_known_ones() {
 
 #[test]
 fn slips_find_the_nearest_word() {
-    let words = || ["timeout", "keep_alive_timeout", "provider", "rr"].into_iter();
+    let words = || {
+        [
+            "timeout",
+            "keep_alive_timeout",
+            "provider",
+            "rr",
+            "showLoginForm",
+        ]
+        .into_iter()
+    };
     for (written, expected) in [
         ("tiemout", Some("timeout")),
         ("Timeout", Some("timeout")),
         ("keep-alive-timeout", Some("keep_alive_timeout")),
         ("provder", Some("provider")),
+        ("showLogin", Some("showLoginForm")),
+        ("showloginform", Some("showLoginForm")),
+        ("provider_name", Some("provider")),
+        ("keep", None),
         ("xyz", None),
         ("", None),
     ] {
