@@ -62,6 +62,8 @@ pub(crate) async fn run(task: &Task<'_>, client: &mut Client) -> Result<(), Fail
     if client.head.framing() == BodyFraming::None
         && gather::may_bypass(task, alb, &endpoint, &query)
     {
+        // It goes on as it came, and yet no further than the ALB allows.
+        to_merge(task, alb, read(endpoint, &query, b"")?, question::now())?;
         return first_live(task, alb, client).await;
     }
     let watch = client.watch.clone();
@@ -134,6 +136,7 @@ pub(super) async fn reply<'v>(
         }
         None => return first_reply(question, merger, alb).await,
         Some(endpoint) if !seen.has_body && gather::may_bypass(&task, alb, &endpoint, &query) => {
+            to_merge(&task, alb, read(endpoint, &query, b"")?, question.now)?;
             return first_reply(question, merger, alb).await;
         }
         Some(endpoint) => {

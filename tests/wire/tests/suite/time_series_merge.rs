@@ -732,3 +732,22 @@ fn a_range_beyond_its_limit_is_refused_with_400_and_reaches_no_member() {
     assert_eq!(refused, Some(1.0));
     ringway.stop();
 }
+
+#[test]
+fn the_range_limit_holds_for_a_single_member_too() {
+    let server = Server::saying("a", matrix(&[]));
+    let ringway = ringway_wire::Setup::new(format!(
+        "backends:\n  a: {{provider: prometheus, origin_url: 'http://{}'}}\n  \
+         all: {{provider: alb, is_default: true, max_query_range: 1h, alb: {{mechanism: tsm, pool: [a]}}}}\n",
+        server.origin.address()
+    ))
+    .start();
+    let ask = |end: u32| {
+        let target = format!("/api/v1/query_range?query=x&start=0&end={end}&step=60");
+        ringway.get(&target).status
+    };
+    assert_eq!(ask(3601), 400);
+    assert!(server.origin.requests().is_empty());
+    assert_eq!(ask(3600), 200);
+    ringway.stop();
+}
