@@ -485,6 +485,8 @@ fn a_host_name_chooses_its_backend() {
     for (host, body) in [
         ("two.test", "two"),
         ("TWO.test:8480", "two"),
+        ("two.test.", "two"),
+        ("two.test.:8480", "two"),
         ("other.test", "one"),
     ] {
         client.send(format!("GET / HTTP/1.1\r\nHost: {host}\r\n\r\n"));

@@ -40,6 +40,29 @@ fn a_trusted_proxy_is_believed() {
 }
 
 #[test]
+fn a_trusted_proxy_that_only_sends_forwarded_is_believed_in_the_older_headers() {
+    let origin = Origin::answering(|_| ok(""));
+    let ringway = Setup::web(origin.address(), "forwarded_headers: x")
+        .listener("trusted_proxies: [127.0.0.0/8]")
+        .start();
+    let told = "for=192.0.2.1;proto=https;host=public.test, for=192.0.2.9;proto=http";
+    ringway
+        .client()
+        .send(format!(
+            "GET / HTTP/1.1\r\nHost: asked\r\nForwarded: {told}\r\n\r\n"
+        ))
+        .answer();
+    let request = origin.next_request();
+    assert_eq!(
+        request.header("x-forwarded-for"),
+        Some("192.0.2.1, 192.0.2.9, 127.0.0.1")
+    );
+    assert_eq!(request.header("x-forwarded-host"), Some("public.test"));
+    assert_eq!(request.header("x-forwarded-proto"), Some("https"));
+    ringway.stop();
+}
+
+#[test]
 fn nobody_else_is() {
     for list in ["trusted_proxies: [192.0.2.0/24]", "trusted_proxies: []"] {
         let request = ask(list, "forwarded_headers: both");
