@@ -51,14 +51,15 @@ pub(crate) async fn run(task: &Task<'_>, client: &mut Client) -> Result<(), Fail
             BodyFraming::None | BodyFraming::Length(0)
         ),
     };
+    let query = task.passage.query(client.head.query(bytes));
+    let query = query.unwrap_or_default().into_owned();
+    seen.is_within_limit(alb, &query)?;
     let Some(endpoint) = seen.mergeable() else {
         if client.head.framing() == BodyFraming::None && seen.is_of_one_of_many(task, alb) {
             return Box::pin(one_group(task, alb, client)).await;
         }
         return first_live(task, alb, client).await;
     };
-    let query = task.passage.query(client.head.query(bytes));
-    let query = query.unwrap_or_default().into_owned();
     if client.head.framing() == BodyFraming::None
         && gather::may_bypass(task, alb, &endpoint, &query)
     {
@@ -118,6 +119,7 @@ pub(super) async fn reply<'v>(
     let passage = question.passage.clone();
     let edits = || passage.params_beyond(question.params_done);
     let query = params::rewrite(question.query.unwrap_or_default(), edits());
+    seen.is_within_limit(alb, &query)?;
     let asking = |request| Asking {
         task: &task,
         head: question.head,
@@ -189,11 +191,16 @@ fn read(endpoint: Endpoint, query: &[u8], form: &[u8]) -> Result<ApiRequest, Fai
 /// The request as it is merged: one moment, and no more than the ALB allows.
 fn to_merge(alb: &Alb, mut request: ApiRequest, now: Duration) -> Result<ApiRequest, Failure> {
     request.stamp(now);
+    limit_range(alb, &request)?;
+    Ok(request)
+}
+
+fn limit_range(alb: &Alb, request: &ApiRequest) -> Result<(), Failure> {
     match alb.query_range_max {
         Some(limit) if request.range().is_some_and(|range| range > limit) => {
             Err(Failure::QueryRange { limit })
         }
-        _ => Ok(request),
+        _ => Ok(()),
     }
 }
 
@@ -224,6 +231,19 @@ impl Seen<'_> {
             }
             _ => None,
         }
+    }
+
+    /// Refuses a range query whose URL asks for more than the ALB allows, however it would be answered. What a form
+    /// asks for is looked at when it is here.
+    fn is_within_limit(&self, alb: &Alb, query: &[u8]) -> Result<(), Failure> {
+        if alb.query_range_max.is_none()
+            || request::endpoint(self.path) != Some(Endpoint::QueryRange)
+            || self.mergeable().is_some() && self.method == Method::Post
+        {
+            return Ok(());
+        }
+        let request = read(Endpoint::QueryRange, query, b"")?;
+        limit_range(alb, &request)
     }
 
     /// Whether the answer will be about one replica group of several, and can say so.
