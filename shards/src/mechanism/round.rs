@@ -76,7 +76,14 @@ pub(super) fn ask<'a, 'v: 'a>(
     Box::pin(async move {
         let view = question.task.view;
         let mut passage = question.passage.fork(member);
-        match dispatch::arrive(view, &question.asked(), &mut passage).await? {
+        let terminal = match dispatch::arrive(view, &question.asked(), &mut passage).await {
+            Ok(terminal) => terminal,
+            Err(failure) if failure.is_answer() => {
+                return Ok(Reply::refusal(&failure, question.method, passage)?);
+            }
+            Err(failure) => return Err(failure.into()),
+        };
+        match terminal {
             Terminal::Origin(backend) => {
                 let BackendKind::Origin(origin) = &backend.kind else {
                     return Err(MemberFailure::Internal.into());
@@ -86,6 +93,7 @@ pub(super) fn ask<'a, 'v: 'a>(
                 Ok(Reply {
                     come: Arrived::Open(Box::new(opened)),
                     passage,
+                    refused: false,
                 })
             }
             Terminal::Merge(backend) => {

@@ -157,6 +157,7 @@ pub(super) async fn reply<'v>(
     Ok(Reply {
         come: Come::Whole(Box::new(whole)),
         passage: (*passage).clone(),
+        refused: false,
     })
 }
 

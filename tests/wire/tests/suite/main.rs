@@ -11,6 +11,7 @@ mod ejection;
 mod fake_prometheus;
 mod fan_out;
 mod fanout_limits;
+mod fanout_refusals;
 mod first_good_response;
 mod first_response;
 mod forwarded_headers;
