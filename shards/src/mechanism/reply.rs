@@ -1,6 +1,7 @@
 //! What a member of a fan-out gives: an answer that has begun, or one that is here.
 
 use std::borrow::Cow;
+use std::time::Duration;
 
 use ringway_io::net::http1::{BodyFraming, KnownHeader, Method, Version, write};
 use ringway_merge::MemberFailure;
@@ -82,6 +83,14 @@ impl<'v> Reply<'v> {
             passage,
             refused: true,
         })
+    }
+
+    /// Gives what is still to come of it so long at most.
+    pub(super) fn end_within(mut self, left: Duration) -> Reply<'v> {
+        if let Come::Open(opened) = &mut self.come {
+            opened.end_within(left);
+        }
+        self
     }
 
     /// Waits for all of it, as it comes. `outer` is how the request came to the fan-out.
