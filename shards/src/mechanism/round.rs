@@ -88,7 +88,9 @@ pub(super) fn ask<'a, 'v: 'a>(
                 let BackendKind::Origin(origin) = &backend.kind else {
                     return Err(MemberFailure::Internal.into());
                 };
-                let ask = question.of_origin((backend, origin), &passage);
+                let form = question.form_for(&passage).await;
+                let body = form.as_ref().unwrap_or(question.body);
+                let ask = question.of_origin((backend, origin), &passage, body);
                 let opened = open(ask, origin.timeout).await?;
                 Ok(Reply {
                     come: Arrived::Open(Box::new(opened)),

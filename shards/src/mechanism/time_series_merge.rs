@@ -22,7 +22,7 @@ use crate::capture::Segments;
 use crate::exchange::{self, Pace, Task};
 use crate::fanout::Whole;
 use crate::metrics::Count;
-use crate::passage::{params, path_below};
+use crate::passage::{form, params, path_below};
 use crate::plan::{Alb, Backend, BackendKind};
 use crate::reply as answer;
 use crate::respond::Failure;
@@ -220,15 +220,7 @@ impl Seen<'_> {
         match self.method {
             Method::Get | Method::Head => (!self.has_body).then_some(endpoint),
             Method::Post if !matches!(endpoint, Endpoint::LabelValues(_)) => {
-                let essence = self
-                    .content_type
-                    .split(|&byte| byte == b';')
-                    .next()
-                    .unwrap_or_default();
-                let is_form = essence
-                    .trim_ascii()
-                    .eq_ignore_ascii_case(b"application/x-www-form-urlencoded");
-                is_form.then_some(endpoint)
+                form::is_form(self.content_type).then_some(endpoint)
             }
             _ => None,
         }

@@ -265,7 +265,7 @@ async fn ask_member(
                 ..room
             };
             let question = made.question(asking, passage.clone());
-            let ask = question.of_origin((backend, origin), &passage);
+            let ask = question.of_origin((backend, origin), &passage, &made.body);
             Box::pin(fetch(ask, room, origin.timeout.min(settings.timeout))).await?
         }
         Terminal::Merge(inner) => nested(asking, inner, &passage, query).await?,

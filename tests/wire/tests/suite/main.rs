@@ -14,6 +14,7 @@ mod fanout_limits;
 mod fanout_refusals;
 mod first_good_response;
 mod first_response;
+mod forms;
 mod forwarded_headers;
 mod framing_bodies;
 mod framing_deadlines;
