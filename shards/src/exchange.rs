@@ -9,6 +9,7 @@
 //! one had died. A connection goes back to the peers only after a clean end on both sides.
 
 mod compressed;
+mod form;
 mod tries;
 mod upload;
 
@@ -121,8 +122,12 @@ pub(crate) async fn route(
     client: &mut Client,
     start: &Passage<'_>,
 ) -> Result<(), Failure> {
-    let mut upload = Upload::begin(task.listener, client)?;
     let mut tries = Tries::new(task, client, start.backend().id);
+    let mut upload = match form::is_changed(task.passage, client) {
+        false => Upload::begin(task.listener, client)?,
+        // Boxed, like everything rare here: every connection's future would be larger.
+        true => Box::pin(form::read(task, client, &tries)).await?,
+    };
     upload.hold_up_to(tries.body_bytes_max());
     let mut other: Option<Box<(Rc<View>, Passage<'_>)>> = None;
     let result = loop {
@@ -135,6 +140,9 @@ pub(crate) async fn route(
                 ..*task
             },
         };
+        if upload.is_form() {
+            Box::pin(upload.edit(now.passage, task.shard)).await;
+        }
         let failure = match run(&now, client, &mut upload, &mut tries).await {
             Err(failure) => failure,
             result => break result,
@@ -144,13 +152,15 @@ pub(crate) async fn route(
         };
         let mut passage = start.clone();
         let asked = task.asked(client);
-        // Boxed: it is rare, and every connection's future would be larger.
         if !Box::pin(dispatch::follow(task.view, &asked, &way, &mut passage)).await? {
+            break Err(failure);
+        }
+        if form::is_changed(&passage, client) && !upload.become_form(client) {
             break Err(failure);
         }
         other = Some(Box::new((view, passage)));
     };
-    if !upload.is_done() {
+    if !upload.is_read() {
         client.state.keep.set(false);
     }
     result
@@ -242,7 +252,7 @@ fn write_head(
         query: query.as_deref(),
         framing: upload.framing(),
         upgrade: headers::offers_upgrade(head, bytes),
-        expect_continue: head.expect_continue() && !upload.is_done(),
+        expect_continue: head.expect_continue() && !upload.is_read(),
         remade: None,
         passage: task.passage,
     };

@@ -14,7 +14,7 @@ mod first_response;
 mod newest_last_modified;
 mod question;
 mod reply;
-mod request_body;
+pub(crate) mod request_body;
 mod round;
 pub(crate) mod time_series_merge;
 pub(crate) mod user_router;

@@ -8,6 +8,7 @@
 //! On the usual way, where no rule changes anything, a passage allocates nothing.
 
 mod amend;
+pub(crate) mod form;
 pub(crate) mod params;
 mod table;
 
@@ -252,6 +253,14 @@ impl<'v> Passage<'v> {
         let amends = amends.flat_map(|amends| &amends.params);
         let edits = &self.edits[done.unwrap_or(0)..];
         amends.chain(edits.iter().flat_map(|edits| &edits.request_params))
+    }
+
+    /// Changes of the parameters of a form, without those of the first `done` rules. What an authenticator or a user
+    /// router changes it has found in the query; a body may only be said to be a form, as what clients such as curl
+    /// send by default is.
+    pub(crate) fn form_params(&self, done: usize) -> impl Iterator<Item = &Edit> {
+        let edits = &self.edits[done..];
+        edits.iter().flat_map(|edits| &edits.request_params)
     }
 
     /// How many of its rules change something.

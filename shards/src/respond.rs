@@ -1,5 +1,6 @@
 //! Every answer that ringway makes itself, and the one place that turns an error into one.
 
+use std::borrow::Cow;
 use std::time::Duration;
 
 use ringway_io::net::deadline::Tripped;
@@ -205,6 +206,18 @@ impl Failure {
         self.fault() == Fault::Client && !is_only_unserved
     }
 
+    /// Whether it is the answer of a backend's own paths, authenticator or users to a request that came to it.
+    pub(crate) fn is_answer(&self) -> bool {
+        matches!(
+            self,
+            Failure::NoPath
+                | Failure::Method { .. }
+                | Failure::Unauthorized { .. }
+                | Failure::LoginsBusy
+                | Failure::NoUserRoute { .. }
+        )
+    }
+
     /// Whether nobody has read the request, so that another member may get it.
     pub(crate) fn spares_request(&self) -> bool {
         matches!(self, Failure::Acquire(_))
@@ -258,67 +271,77 @@ pub(crate) struct Frame {
     pub(crate) keep: bool,
 }
 
-/// Appends the answer to a failure. Bodies of 5xx are empty (Contract: ALB page, 8), others say why.
+/// What the answer to a failure says.
+#[derive(Debug)]
+pub(crate) struct Words {
+    pub(crate) content_type: Option<&'static str>,
+    /// A header line that belongs to its status.
+    pub(crate) extra: Option<(&'static str, Cow<'static, [u8]>)>,
+    pub(crate) body: Cow<'static, [u8]>,
+}
+
+impl Words {
+    /// Bodies of 5xx are empty (Contract: ALB page, 8), others say why.
+    pub(crate) fn of(failure: &Failure) -> Words {
+        match failure.fault() {
+            Fault::Local => Words::of_refusal(failure),
+            Fault::Upstream => Words {
+                content_type: None,
+                extra: Some((
+                    "X-Trickster-Result",
+                    b"engine=HTTPProxy; status=proxy-error".into(),
+                )),
+                body: Cow::default(),
+            },
+            Fault::Client => Words {
+                content_type: Some("text/plain; charset=utf-8"),
+                extra: match failure {
+                    Failure::Method { allowed } => {
+                        Some(("Allow", allowed.allow().into_bytes().into()))
+                    }
+                    _ => None,
+                },
+                body: format!("{failure}\n").into_bytes().into(),
+            },
+        }
+    }
+
+    /// Of answers that are not about the way to an origin. Contract: config page, 6; ALB page, 6.6 (no route).
+    fn of_refusal(failure: &Failure) -> Words {
+        let extra: Option<(&str, Cow<'_, [u8]>)> = match failure {
+            Failure::Unauthorized { realm: Some(realm) } => {
+                Some(("WWW-Authenticate", challenge(realm).into()))
+            }
+            Failure::LoginsBusy => Some(("Retry-After", b"1".into())),
+            _ => None,
+        };
+        let body: &[u8] = match (failure, failure.status()) {
+            (Failure::Unauthorized { .. } | Failure::NoUserRoute { .. }, 401) => b"Unauthorized",
+            (Failure::NoUserRoute { .. }, 404) => b"Resource Not Found",
+            _ => b"",
+        };
+        Words {
+            content_type: (!body.is_empty()).then_some("text/plain"),
+            extra,
+            body: body.into(),
+        }
+    }
+}
+
+/// Appends the answer to a failure.
 pub(crate) fn failure(
     out: &mut Vec<u8>,
     failure: &Failure,
-    (frame, date): (Frame, &HttpDate),
+    framed: (Frame, &HttpDate),
     front: &Front<'_>,
 ) {
-    if failure.fault() == Fault::Local {
-        return refusal(out, failure, (frame, date), front);
-    }
-    let text = match failure.fault() {
-        Fault::Client => format!("{failure}\n"),
-        Fault::Upstream | Fault::Local => String::new(),
-    };
-    let allow = match failure {
-        Failure::Method { allowed } => allowed.allow(),
-        _ => String::new(),
-    };
-    let extra: &[(&str, &[u8])] = match (failure, failure.fault()) {
-        (_, Fault::Upstream) => &[(
-            "X-Trickster-Result",
-            b"engine=HTTPProxy; status=proxy-error",
-        )],
-        (Failure::Method { .. }, _) => &[("Allow", allow.as_bytes())],
-        (_, Fault::Client | Fault::Local) => &[],
-    };
-    let content_type = if text.is_empty() {
-        None
-    } else {
-        Some("text/plain; charset=utf-8")
-    };
+    let words = Words::of(failure);
+    let extra = words.extra.as_ref().map(|(name, value)| (*name, &**value));
     let answer = Answer {
         status: failure.status(),
-        content_type,
-        extra,
-        body: text.as_bytes(),
-    };
-    local(out, &answer, (frame, date), front);
-}
-
-/// Answers that are not about the way to an origin. Contract: config page, 6; ALB page, 6.6 (no route).
-fn refusal(out: &mut Vec<u8>, failure: &Failure, framed: (Frame, &HttpDate), front: &Front<'_>) {
-    let challenge = match failure {
-        Failure::Unauthorized { realm: Some(realm) } => Some(challenge(realm)),
-        _ => None,
-    };
-    let extra: &[(&str, &[u8])] = match (&challenge, failure) {
-        (Some(challenge), _) => &[("WWW-Authenticate", challenge)],
-        (None, Failure::LoginsBusy) => &[("Retry-After", b"1")],
-        (None, _) => &[],
-    };
-    let body: &[u8] = match (failure, failure.status()) {
-        (Failure::Unauthorized { .. } | Failure::NoUserRoute { .. }, 401) => b"Unauthorized",
-        (Failure::NoUserRoute { .. }, 404) => b"Resource Not Found",
-        _ => b"",
-    };
-    let answer = Answer {
-        status: failure.status(),
-        content_type: (!body.is_empty()).then_some("text/plain"),
-        extra,
-        body,
+        content_type: words.content_type,
+        extra: extra.as_slice(),
+        body: &words.body,
     };
     local(out, &answer, framed, front);
 }

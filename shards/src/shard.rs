@@ -43,6 +43,8 @@ pub(crate) struct Shard {
     doors: RefCell<Vec<Rc<Door>>>,
     doors_opened: Cell<usize>,
     events: Sender<(ShardId, Event)>,
+    /// What is being dropped has run out of time.
+    expiring: Cell<bool>,
 }
 
 /// What a request sees for its whole life: one plan and one table of it.
@@ -152,6 +154,19 @@ impl Shard {
             alb: cells.name().into(),
             groups: groups(),
         });
+    }
+
+    /// Drops work whose time is up: exchanges in it that have not been answered count as failed.
+    pub(crate) fn expire<T>(&self, drop_late: impl FnOnce() -> T) -> T {
+        let before = self.expiring.replace(true);
+        let dropped = drop_late();
+        self.expiring.set(before);
+        dropped
+    }
+
+    /// Whether what is being dropped is dropped since its time is up.
+    pub(crate) fn is_expiring(&self) -> bool {
+        self.expiring.get()
     }
 
     /// Counts an exchange that failed below HTTP, or one that did not, for the control core, which ejects.
@@ -361,6 +376,7 @@ pub(crate) async fn run(end: ShardEnd, shards: u32) {
         view: RefCell::new(None),
         doors: RefCell::default(),
         doors_opened: Cell::new(0),
+        expiring: Cell::new(false),
         events,
     });
     keep_house(&shard);

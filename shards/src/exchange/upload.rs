@@ -11,6 +11,7 @@ use ringway_io::net::http1::{BodyDecoder, BodyFraming, TrailerLimits, write};
 use ringway_io::net::stream::{Reader, Writer};
 
 use super::Pace;
+use super::form::Form;
 use super::tries::Tries;
 use crate::headers;
 use crate::limits::RELAY_BYTES;
@@ -30,16 +31,18 @@ pub(crate) struct Upload {
 /// Where it comes from.
 pub(crate) struct Source {
     decoder: BodyDecoder,
-    framing: BodyFraming,
+    pub(super) framing: BodyFraming,
     /// Bytes that may still be sent on.
     left: u64,
     bytes_max: u64,
     truncate: bool,
+    /// The body, where it is a form that was read already.
+    pub(super) form: Option<Box<Form>>,
 }
 
 /// How far it has come, readable while it moves.
 pub(crate) struct Flow {
-    done: Cell<bool>,
+    pub(super) done: Cell<bool>,
     /// What was read so far, framed for an origin.
     held: RefCell<Vec<u8>>,
     /// That is all of it.
@@ -52,10 +55,26 @@ pub(crate) struct Flow {
     expects: Cell<bool>,
     /// What comes next is for another member.
     halted: Cell<bool>,
+    /// Bytes of a form that is here, beside `held`.
+    pub(super) kept: Cell<usize>,
     pool: Buffers,
 }
 
 impl Flow {
+    fn new(pool: Buffers, done: bool) -> Flow {
+        Flow {
+            done: Cell::new(done),
+            held: RefCell::default(),
+            whole: Cell::new(true),
+            held_max: Cell::new(0),
+            reading: Cell::new(false),
+            expects: Cell::new(false),
+            halted: Cell::new(false),
+            kept: Cell::new(0),
+            pool,
+        }
+    }
+
     /// The whole body was sent on, or put into the request's first write.
     pub(super) fn is_done(&self) -> bool {
         self.done.get()
@@ -68,7 +87,7 @@ impl Flow {
 
     /// Bytes held.
     pub(super) fn held(&self) -> usize {
-        self.held.borrow().len()
+        self.held.borrow().len() + self.kept.get()
     }
 
     /// The client's bytes are being read.
@@ -140,22 +159,14 @@ impl Upload {
         if !decoder.is_done() && !client.inbox.is_empty() {
             first = pool.take();
         }
-        let flow = Flow {
-            done: Cell::new(decoder.is_done()),
-            held: RefCell::default(),
-            whole: Cell::new(true),
-            held_max: Cell::new(0),
-            reading: Cell::new(false),
-            expects: Cell::new(false),
-            halted: Cell::new(false),
-            pool,
-        };
+        let flow = Flow::new(pool, decoder.is_done());
         let mut source = Source {
             decoder,
             framing,
             left: bytes_max,
             bytes_max,
             truncate,
+            form: None,
         };
         source.decode_here(&flow, &mut client.inbox, &mut first)?;
         let expects = client.head.expect_continue() && !flow.is_done() && first.is_empty();
@@ -163,6 +174,46 @@ impl Upload {
         flow.held.replace(first);
         client.state.body_read.set(flow.is_done());
         Ok(Upload { source, flow })
+    }
+
+    /// A body that was read already, to be changed for each member.
+    pub(super) fn of_form(client: &Client, form: Form) -> Upload {
+        Upload {
+            source: Source {
+                decoder: BodyDecoder::new(BodyFraming::None, TrailerLimits::default()),
+                framing: BodyFraming::Length(0),
+                left: 0,
+                bytes_max: 0,
+                truncate: false,
+                form: Some(Box::new(form)),
+            },
+            flow: Flow::new(client.inbox.pool().clone(), false),
+        }
+    }
+
+    /// Makes it a form that is here, for a member whose rules change it when those of the one before did not. False
+    /// when not all of it is here any more, as the client meant it.
+    pub(super) fn become_form(&mut self, client: &Client) -> bool {
+        if self.is_form() {
+            return true;
+        }
+        let is_here = self.flow.is_done() && self.flow.is_whole();
+        if !is_here || !matches!(self.source.framing, BodyFraming::Length(_)) {
+            return false;
+        }
+        let raw = vec![self.flow.held.borrow().clone()];
+        *self = Upload::of_form(client, Form::of(raw));
+        true
+    }
+
+    /// The whole body has left the client's connection.
+    pub(super) fn is_read(&self) -> bool {
+        self.is_done() || self.is_form()
+    }
+
+    /// It is a form that was read already.
+    pub(super) fn is_form(&self) -> bool {
+        self.source.form.is_some()
     }
 
     /// Framing towards the origin.
@@ -181,8 +232,11 @@ impl Upload {
     }
 
     /// Appends what was read of the body so far, as the origin gets it.
-    pub(super) fn replay(&self, request: &mut Vec<u8>) {
+    pub(super) fn replay(&mut self, request: &mut Vec<u8>) {
         self.flow.halted.set(false);
+        if let Some(form) = &mut self.source.form {
+            self.flow.done.set(form.rewind());
+        }
         request.extend_from_slice(&self.flow.held.borrow());
     }
 }
@@ -195,6 +249,10 @@ impl Source {
         (inbox, reader, writer): (&mut Inbox, &mut Reader, &mut Writer),
         (state, pace, tries): (&State, &Pace<'_>, &Tries<'_>),
     ) -> Result<(), Failure> {
+        if let Some(form) = &mut self.form {
+            flow.done.set(form.send(writer, (state, pace, tries)).await);
+            return Ok(());
+        }
         let mut out = Vec::new();
         while !flow.is_done() {
             self.decode_here(flow, inbox, &mut out)?;

@@ -57,14 +57,41 @@ pub(crate) struct Opened {
 pub(crate) async fn open(ask: Ask<'_>, limit: Duration) -> Result<Opened, MemberFailure> {
     let (shard, view, backend, method) = (ask.shard, ask.view, ask.backend, ask.method);
     let started = Instant::now();
+    let mut waiting = Waiting {
+        shard,
+        view,
+        backend,
+        seen: (method, 0, started),
+        is_over: false,
+    };
     // Pinned here and below, so that no future is held once more by the one around it.
     let mut work = pin!(exchange(ask, started, limit));
     let opened = within(limit, work.as_mut()).await;
+    waiting.is_over = true;
     let opened = opened.unwrap_or(Err(MemberFailure::TimedOut));
     if let Err(failure) = &opened {
-        note(shard, view, backend, (method, 0, started), Some(failure));
+        note(shard, view, backend, waiting.seen, Some(failure));
     }
     opened
+}
+
+/// An answer that is waited for. When the wait is cut off, its end tells why: a loser that is cancelled, or a client
+/// that leaves, says nothing of the origin, and an ALB's deadline does.
+struct Waiting<'a> {
+    shard: &'a Shard,
+    view: &'a View,
+    backend: BackendId,
+    seen: (Method, u16, Instant),
+    is_over: bool,
+}
+
+impl Drop for Waiting<'_> {
+    fn drop(&mut self) {
+        if !self.is_over && self.shard.is_expiring() {
+            let late = Some(&MemberFailure::TimedOut);
+            note(self.shard, self.view, self.backend, self.seen, late);
+        }
+    }
 }
 
 /// Counts an exchange that has ended, and tells the control core how the origin does.
@@ -234,6 +261,12 @@ impl Opened {
     /// What is left of the exchange's time.
     pub(crate) fn left(&self) -> Duration {
         self.limit.saturating_sub(self.started.elapsed())
+    }
+
+    /// Ends the exchange after so long at the latest.
+    pub(crate) fn end_within(&mut self, left: Duration) {
+        let limit = self.started.elapsed().saturating_add(left);
+        self.limit = self.limit.min(limit);
     }
 
     /// Counts the exchange, whose answer is wholly here or has failed.

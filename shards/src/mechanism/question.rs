@@ -12,7 +12,7 @@ use crate::exchange::{self, Task};
 use crate::fanout::{Ask, Body};
 use crate::headers::{self, Hop, Outgoing, Remade};
 use crate::limits::HOPS_MAX;
-use crate::passage::{Asked, Passage, params, path_below};
+use crate::passage::{Asked, Passage, form, params, path_below};
 use crate::plan::{Backend, Origin};
 use crate::respond::Failure;
 use crate::serve::Client;
@@ -145,12 +145,28 @@ impl<'a, 'v> Question<'a, 'v> {
             .unwrap_or_default()
     }
 
-    /// The request as this origin gets it. An upgrade is not offered, and nobody waits for `100 Continue`: the
+    /// The form as this member gets it; `None` where it gets the body as it came.
+    pub(super) async fn form_for(&self, passage: &Passage<'_>) -> Option<RequestBody> {
+        let done = self.params_done.unwrap_or(0);
+        passage.form_params(done).next()?;
+        let (head, bytes) = self.head;
+        let coding = head.first(bytes, KnownHeader::ContentEncoding);
+        if self.body.is_empty() || !form::is_form(self.content_type()) || coding.is_some() {
+            return None;
+        }
+        let turns = &self.task.shard.turns;
+        let pieces: Vec<&[u8]> = self.body.pieces.iter().map(|piece| &piece[..]).collect();
+        let edited = form::edit(&pieces, passage.form_params(done), turns).await;
+        Some(RequestBody::of(self.body.framing, edited))
+    }
+
+    /// The request as this origin gets it, with this body. An upgrade is not offered, and nobody waits for `100 Continue`: the
     /// body is here.
     pub(super) fn of_origin(
         &self,
         (backend, origin): (&Backend, &'a Origin),
         passage: &Passage<'_>,
+        body: &RequestBody,
     ) -> Ask<'a> {
         let query = match passage.params_beyond(self.params_done).next() {
             None => self.query.map(Cow::Borrowed),
@@ -160,13 +176,13 @@ impl<'a, 'v> Question<'a, 'v> {
                 (!query.is_empty()).then_some(Cow::Owned(query))
             }
         };
-        let is_short = self.body.len <= JOINED_BYTES_MAX as u64;
+        let is_short = body.len <= JOINED_BYTES_MAX as u64;
         let mut request = Vec::with_capacity(2 * 1024);
         let asks = Outgoing {
             method: self.method_text,
             path: self.path,
             query: query.as_deref(),
-            framing: self.body.framing,
+            framing: body.framing,
             upgrade: false,
             expect_continue: false,
             remade: self.remade,
@@ -174,7 +190,7 @@ impl<'a, 'v> Question<'a, 'v> {
         };
         headers::request(&mut request, self.head, origin, &self.hop, &asks);
         if is_short {
-            for piece in self.body.pieces.iter() {
+            for piece in body.pieces.iter() {
                 request.extend_from_slice(piece);
             }
         }
@@ -185,7 +201,7 @@ impl<'a, 'v> Question<'a, 'v> {
             origin,
             method: self.method,
             request,
-            rest: (!is_short).then(|| self.body.pieces.clone()),
+            rest: (!is_short).then(|| body.pieces.clone()),
             repeatable: self.repeatable,
         }
     }

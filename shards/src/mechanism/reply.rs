@@ -1,5 +1,8 @@
 //! What a member of a fan-out gives: an answer that has begun, or one that is here.
 
+use std::borrow::Cow;
+use std::time::Duration;
+
 use ringway_io::net::http1::{BodyFraming, KnownHeader, Method, Version, write};
 use ringway_merge::MemberFailure;
 
@@ -9,13 +12,15 @@ use crate::fanout::{Fetched, Opened, Room, Whole};
 use crate::passage::Passage;
 use crate::plan::LocalAnswer;
 use crate::reply as answer;
-use crate::respond::{Failure, Fault};
+use crate::respond::{Failure, Fault, Words};
 use crate::serve::Client;
 
 /// A member's answer, and how the request came to who gave it.
 pub(crate) struct Reply<'v> {
     pub(super) come: Come,
     pub(super) passage: Passage<'v>,
+    /// A member's paths, authenticator or users did not take the request, and nobody was asked.
+    pub(super) refused: bool,
 }
 
 /// As far as an answer has come.
@@ -32,6 +37,7 @@ pub(super) struct Kept<'v> {
     pub(super) status: u16,
     pub(super) whole: Box<Whole>,
     passage: Passage<'v>,
+    refused: bool,
 }
 
 impl<'v> From<Kept<'v>> for Reply<'v> {
@@ -39,6 +45,7 @@ impl<'v> From<Kept<'v>> for Reply<'v> {
         Reply {
             come: Come::Whole(kept.whole),
             passage: kept.passage,
+            refused: kept.refused,
         }
     }
 }
@@ -50,19 +57,40 @@ impl<'v> Reply<'v> {
         method: Method,
         passage: Passage<'v>,
     ) -> Result<Reply<'v>, MemberFailure> {
-        let mut text = Vec::with_capacity(128);
-        write::status_line(&mut text, local.status);
-        if !local.body.is_empty() {
-            write::header(&mut text, b"Content-Type", b"text/plain; charset=utf-8");
-        }
-        write::content_length(&mut text, local.body.len() as u64);
-        write::end_of_head(&mut text);
-        let body = Segments::of(vec![local.body.to_vec()]);
-        let whole = Whole::made(text, body, method).ok_or(MemberFailure::Internal)?;
+        let words = Words {
+            content_type: (!local.body.is_empty()).then_some("text/plain; charset=utf-8"),
+            extra: None,
+            body: Cow::Borrowed(&[]),
+        };
+        let come = made((local.status, words), local.body.to_vec(), method)?;
         Ok(Reply {
-            come: Come::Whole(Box::new(whole)),
+            come,
             passage,
+            refused: false,
         })
+    }
+
+    /// What a member's paths, authenticator or users say to a request that they do not take.
+    pub(super) fn refusal(
+        failure: &Failure,
+        method: Method,
+        passage: Passage<'v>,
+    ) -> Result<Reply<'v>, MemberFailure> {
+        let mut words = Words::of(failure);
+        let body = std::mem::take(&mut words.body).into_owned();
+        Ok(Reply {
+            come: made((failure.status(), words), body, method)?,
+            passage,
+            refused: true,
+        })
+    }
+
+    /// Gives what is still to come of it so long at most.
+    pub(super) fn end_within(mut self, left: Duration) -> Reply<'v> {
+        if let Come::Open(opened) = &mut self.come {
+            opened.end_within(left);
+        }
+        self
     }
 
     /// Waits for all of it, as it comes. `outer` is how the request came to the fan-out.
@@ -87,6 +115,7 @@ impl<'v> Reply<'v> {
             status: passage.member_front().status(whole.head.status()),
             whole,
             passage,
+            refused: self.refused,
         })
     }
 
@@ -125,6 +154,27 @@ impl<'v> Reply<'v> {
             Come::Whole(whole) => send(&task, client, *whole, pace).await,
         }
     }
+}
+
+/// An answer of this status made here.
+fn made(
+    (status, words): (u16, Words),
+    body: Vec<u8>,
+    method: Method,
+) -> Result<Come, MemberFailure> {
+    let mut text = Vec::with_capacity(256);
+    write::status_line(&mut text, status);
+    if let Some(content_type) = words.content_type {
+        write::header(&mut text, b"Content-Type", content_type.as_bytes());
+    }
+    if let Some((name, value)) = &words.extra {
+        write::header(&mut text, name.as_bytes(), value);
+    }
+    write::content_length(&mut text, body.len() as u64);
+    write::end_of_head(&mut text);
+    let body = Segments::of(vec![body]);
+    let whole = Whole::made(text, body, method).ok_or(MemberFailure::Internal)?;
+    Ok(Come::Whole(Box::new(whole)))
 }
 
 impl Room<'_> {

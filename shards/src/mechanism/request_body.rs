@@ -12,10 +12,10 @@ const READ_BYTES: usize = 4 * 1024;
 
 /// How much is read.
 #[derive(Clone, Copy)]
-pub(super) struct Bound {
-    pub(super) bytes_max: u64,
+pub(crate) struct Bound {
+    pub(crate) bytes_max: u64,
     /// More is cut off instead of refused.
-    pub(super) truncate: bool,
+    pub(crate) truncate: bool,
 }
 
 impl Bound {
@@ -27,7 +27,7 @@ impl Bound {
 }
 
 /// Reads the whole request body, and lets the client begin with it where it waits for that.
-pub(super) async fn read_whole(
+pub(crate) async fn read_whole(
     client: &mut Client,
     pace: &Pace<'_>,
     bound: Bound,

@@ -76,16 +76,26 @@ pub(super) fn ask<'a, 'v: 'a>(
     Box::pin(async move {
         let view = question.task.view;
         let mut passage = question.passage.fork(member);
-        match dispatch::arrive(view, &question.asked(), &mut passage).await? {
+        let terminal = match dispatch::arrive(view, &question.asked(), &mut passage).await {
+            Ok(terminal) => terminal,
+            Err(failure) if failure.is_answer() => {
+                return Ok(Reply::refusal(&failure, question.method, passage)?);
+            }
+            Err(failure) => return Err(failure.into()),
+        };
+        match terminal {
             Terminal::Origin(backend) => {
                 let BackendKind::Origin(origin) = &backend.kind else {
                     return Err(MemberFailure::Internal.into());
                 };
-                let ask = question.of_origin((backend, origin), &passage);
+                let form = question.form_for(&passage).await;
+                let body = form.as_ref().unwrap_or(question.body);
+                let ask = question.of_origin((backend, origin), &passage, body);
                 let opened = open(ask, origin.timeout).await?;
                 Ok(Reply {
                     come: Arrived::Open(Box::new(opened)),
                     passage,
+                    refused: false,
                 })
             }
             Terminal::Merge(backend) => {
@@ -115,25 +125,11 @@ pub(super) async fn choose<'v>(
         budget: Budget::new(settings.fanout_bytes_max),
         cells: view.active.cells(alb.id),
     };
-    if let [only] = round.members.as_slice() {
-        view.active.cells(only.id).selected.bump();
-        let reply = within(settings.timeout, ask(round.question.clone(), only)).await;
-        return reply.unwrap_or(Err(MemberFailure::TimedOut.into()));
-    }
-    count_attempt(view, alb, settings);
-    if round.members.is_empty() {
-        let alb = alb.name.clone();
-        return Err(Failure::NoLiveMember { alb }.into());
-    }
-    let chosen = match settings.mechanism {
-        Mechanism::FirstResponse => first_response::run(&round).await,
-        Mechanism::FirstGoodResponse => first_good_response::run(&round).await,
-        Mechanism::NewestLastModified => newest_last_modified::run(&round).await,
-        Mechanism::RoundRobin | Mechanism::TimeSeriesMerge | Mechanism::UserRouter => {
-            Err(Failure::Internal)
-        }
-    };
-    Ok(chosen?)
+    let started = Instant::now();
+    let reply = round.run().await?;
+    // Its deadline is that of the whole fan-out, the relay of an answer that has only begun included.
+    let left = settings.timeout.saturating_sub(started.elapsed());
+    Ok(reply.end_within(left))
 }
 
 /// The live members of an ALB in configured order, one listed twice only once. Contract: ALB page, 5.
@@ -183,6 +179,41 @@ impl<'v> Round<'_, 'v> {
         })
     }
 
+    /// Asks whoever is live, and chooses.
+    async fn run(&self) -> Result<Reply<'v>, Lost> {
+        let view = self.question.task.view;
+        if let [only] = self.members.as_slice() {
+            view.active.cells(only.id).selected.bump();
+            return self.only(only).await;
+        }
+        count_attempt(view, self.alb, self.settings);
+        if self.members.is_empty() {
+            let alb = self.alb.name.clone();
+            return Err(Failure::NoLiveMember { alb }.into());
+        }
+        let chosen = match self.settings.mechanism {
+            Mechanism::FirstResponse => first_response::run(self).await,
+            Mechanism::FirstGoodResponse => first_good_response::run(self).await,
+            Mechanism::NewestLastModified => newest_last_modified::run(self).await,
+            Mechanism::RoundRobin | Mechanism::TimeSeriesMerge | Mechanism::UserRouter => {
+                Err(Failure::Internal)
+            }
+        };
+        Ok(chosen?)
+    }
+
+    /// The answer of the only live member.
+    async fn only(&self, member: &'v Arc<Backend>) -> Result<Reply<'v>, Lost> {
+        let mut work = ask(self.question.clone(), member);
+        match within(self.settings.timeout, work.as_mut()).await {
+            Some(come) => come,
+            None => {
+                self.question.task.shard.expire(|| drop(work));
+                Err(MemberFailure::TimedOut.into())
+            }
+        }
+    }
+
     fn slots<'r, T: 'r, F>(&'r self, work: impl Fn(&'v Arc<Backend>) -> F) -> Fanout<'r, Come<T>>
     where
         F: Future<Output = Result<T, Lost>> + 'r,
@@ -217,7 +248,8 @@ impl<'v> Round<'_, 'v> {
 
     /// Time is up: cancels who is still out.
     pub(super) fn expired<T>(&self, late: Fanout<'_, T>, losses: &mut Losses<'_>) {
-        late.cancel(|| losses.add(MemberFailure::TimedOut.into()));
+        let shard = self.question.task.shard;
+        shard.expire(|| late.cancel(|| losses.add(MemberFailure::TimedOut.into())));
     }
 
     /// Nobody is lost yet.
@@ -225,7 +257,6 @@ impl<'v> Round<'_, 'v> {
         Losses {
             cells: self.cells,
             mechanism: self.settings.mechanism,
-            timed_out: false,
             refused: None,
         }
     }
@@ -235,7 +266,6 @@ impl<'v> Round<'_, 'v> {
 pub(super) struct Losses<'a> {
     cells: &'a BackendCells,
     mechanism: Mechanism,
-    timed_out: bool,
     /// What an ALB among them found wrong with the request itself.
     refused: Option<Failure>,
 }
@@ -254,29 +284,19 @@ impl Losses<'_> {
         let mechanism = self.mechanism.name();
         self.cells
             .count_fanout(mechanism, "", ("failures", reason), 1);
-        match lost {
-            Lost::Failed(MemberFailure::TimedOut) | Lost::Refused(Failure::UpstreamTimeout) => {
-                self.timed_out = true;
-            }
-            Lost::Refused(failure) if failure.fault() == Fault::Client => {
-                self.refused = Some(failure);
-            }
-            Lost::Failed(_) | Lost::Refused(_) => {}
+        if let Lost::Refused(failure) = lost
+            && failure.fault() == Fault::Client
+        {
+            self.refused = Some(failure);
         }
     }
 
-    /// The answer when everybody is lost: what is wrong with the request, else that time ran out, where this
-    /// mechanism says so, else a bad gateway. Contract: ALB page, 8.
+    /// The answer when everybody is lost: what is wrong with the request, else a bad gateway, whether they broke or
+    /// were late. Contract: ALB page, 8.
     pub(super) fn failure(self) -> Failure {
-        match self.refused {
-            Some(failure) => failure,
-            None if self.timed_out && self.mechanism == Mechanism::FirstResponse => {
-                Failure::UpstreamTimeout
-            }
-            None => Failure::NoAnswer {
-                before_any_byte: false,
-            },
-        }
+        self.refused.unwrap_or(Failure::NoAnswer {
+            before_any_byte: false,
+        })
     }
 }
 
@@ -290,7 +310,6 @@ mod tests {
         let mut losses = Losses {
             cells: &cells,
             mechanism,
-            timed_out: false,
             refused: None,
         };
         lost.into_iter().for_each(|lost| losses.add(lost));
@@ -298,16 +317,18 @@ mod tests {
     }
 
     #[test]
-    fn nobody_left_is_a_bad_gateway_or_a_timeout_of_fr() {
+    fn nobody_left_is_a_bad_gateway() {
         let unreachable = || Lost::from(MemberFailure::Unreachable);
         let late = || Lost::from(MemberFailure::TimedOut);
         let late_below = || Lost::from(Failure::UpstreamTimeout);
-        let fr = Mechanism::FirstResponse;
-        assert_eq!(status(fr, vec![unreachable(), unreachable()]), 502);
-        assert_eq!(status(fr, vec![late(), unreachable()]), 504);
-        assert_eq!(status(fr, vec![unreachable(), late_below()]), 504);
-        for mechanism in [Mechanism::FirstGoodResponse, Mechanism::NewestLastModified] {
+        for mechanism in [
+            Mechanism::FirstResponse,
+            Mechanism::FirstGoodResponse,
+            Mechanism::NewestLastModified,
+        ] {
+            assert_eq!(status(mechanism, vec![unreachable(), unreachable()]), 502);
             assert_eq!(status(mechanism, vec![late(), unreachable()]), 502);
+            assert_eq!(status(mechanism, vec![unreachable(), late_below()]), 502);
         }
     }
 

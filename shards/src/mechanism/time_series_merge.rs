@@ -22,7 +22,7 @@ use crate::capture::Segments;
 use crate::exchange::{self, Pace, Task};
 use crate::fanout::Whole;
 use crate::metrics::Count;
-use crate::passage::{params, path_below};
+use crate::passage::{form, params, path_below};
 use crate::plan::{Alb, Backend, BackendKind};
 use crate::reply as answer;
 use crate::respond::Failure;
@@ -51,19 +51,18 @@ pub(crate) async fn run(task: &Task<'_>, client: &mut Client) -> Result<(), Fail
             BodyFraming::None | BodyFraming::Length(0)
         ),
     };
+    let query = task.passage.query(client.head.query(bytes));
+    let query = query.unwrap_or_default().into_owned();
+    seen.is_within_limit(task, alb, &query)?;
     let Some(endpoint) = seen.mergeable() else {
         if client.head.framing() == BodyFraming::None && seen.is_of_one_of_many(task, alb) {
             return Box::pin(one_group(task, alb, client)).await;
         }
         return first_live(task, alb, client).await;
     };
-    let query = task.passage.query(client.head.query(bytes));
-    let query = query.unwrap_or_default().into_owned();
     if client.head.framing() == BodyFraming::None
         && gather::may_bypass(task, alb, &endpoint, &query)
     {
-        // It goes on as it came, and yet no further than the ALB allows.
-        to_merge(task, alb, read(endpoint, &query, b"")?, question::now())?;
         return first_live(task, alb, client).await;
     }
     let watch = client.watch.clone();
@@ -120,6 +119,7 @@ pub(super) async fn reply<'v>(
     let passage = question.passage.clone();
     let edits = || passage.params_beyond(question.params_done);
     let query = params::rewrite(question.query.unwrap_or_default(), edits());
+    seen.is_within_limit(&task, alb, &query)?;
     let asking = |request| Asking {
         task: &task,
         head: question.head,
@@ -136,7 +136,6 @@ pub(super) async fn reply<'v>(
         }
         None => return first_reply(question, merger, alb).await,
         Some(endpoint) if !seen.has_body && gather::may_bypass(&task, alb, &endpoint, &query) => {
-            to_merge(&task, alb, read(endpoint, &query, b"")?, question.now)?;
             return first_reply(question, merger, alb).await;
         }
         Some(endpoint) => {
@@ -158,6 +157,7 @@ pub(super) async fn reply<'v>(
     Ok(Reply {
         come: Come::Whole(Box::new(whole)),
         passage: (*passage).clone(),
+        refused: false,
     })
 }
 
@@ -197,13 +197,19 @@ fn to_merge(
     now: Duration,
 ) -> Result<ApiRequest, Failure> {
     request.stamp(now);
+    limit_range(task, alb, &request)?;
+    Ok(request)
+}
+
+/// Refuses a range that is longer than the ALB allows.
+fn limit_range(task: &Task<'_>, alb: &Alb, request: &ApiRequest) -> Result<(), Failure> {
     match alb.query_range_max {
         Some(limit) if request.range().is_some_and(|range| range > limit) => {
             let cells = task.view.active.cells(task.backend.id);
             cells.ranges_refused.bump();
             Err(Failure::QueryRange { limit })
         }
-        _ => Ok(request),
+        _ => Ok(()),
     }
 }
 
@@ -222,18 +228,23 @@ impl Seen<'_> {
         match self.method {
             Method::Get | Method::Head => (!self.has_body).then_some(endpoint),
             Method::Post if !matches!(endpoint, Endpoint::LabelValues(_)) => {
-                let essence = self
-                    .content_type
-                    .split(|&byte| byte == b';')
-                    .next()
-                    .unwrap_or_default();
-                let is_form = essence
-                    .trim_ascii()
-                    .eq_ignore_ascii_case(b"application/x-www-form-urlencoded");
-                is_form.then_some(endpoint)
+                form::is_form(self.content_type).then_some(endpoint)
             }
             _ => None,
         }
+    }
+
+    /// Refuses a range query whose URL asks for more than the ALB allows, however it would be answered. What a form
+    /// asks for is looked at when it is here.
+    fn is_within_limit(&self, task: &Task<'_>, alb: &Alb, query: &[u8]) -> Result<(), Failure> {
+        if alb.query_range_max.is_none()
+            || request::endpoint(self.path) != Some(Endpoint::QueryRange)
+            || self.mergeable().is_some() && self.method == Method::Post
+        {
+            return Ok(());
+        }
+        let request = read(Endpoint::QueryRange, query, b"")?;
+        limit_range(task, alb, &request)
     }
 
     /// Whether the answer will be about one replica group of several, and can say so.

@@ -1,12 +1,14 @@
 //! Changes of an answer that is held in memory to go into a fan-out.
 
+use std::borrow::Cow;
+
 use ringway_io::net::http1::KnownHeader;
 
 use super::Passage;
 use crate::fanout::Fetched;
 use crate::headers::{describes_body, is_editable_in_answer};
 use crate::plan::{EditAction, LocalAnswer};
-use crate::respond::Failure;
+use crate::respond::{Failure, Words};
 
 impl Passage<'_> {
     /// Makes the changes of the member's own rules, those behind the fan-out.
@@ -48,11 +50,13 @@ impl Passage<'_> {
     }
 }
 
-/// A member's answer to a request that none of its rules takes; `None` when the failure is another.
+/// A member's answer to a request that its paths, authenticator or users do not take; `None` when the failure is
+/// another.
 pub(crate) fn refusal(failure: &Failure) -> Option<Fetched> {
-    let is_of_the_paths = matches!(failure, Failure::NoPath | Failure::Method { .. });
-    is_of_the_paths.then(|| Fetched {
+    let line = |(name, value): (&str, Cow<'_, [u8]>)| (name.as_bytes().to_vec(), value.into());
+    failure.is_answer().then(|| Fetched {
         status: failure.status(),
+        headers: Words::of(failure).extra.map(line).into_iter().collect(),
         ..Fetched::default()
     })
 }

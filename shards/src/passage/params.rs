@@ -57,10 +57,10 @@ fn without(query: &[u8], name: &str) -> Vec<u8> {
     kept
 }
 
-fn is_named(pair: &[u8], name: &str) -> bool {
+pub(super) fn is_named(pair: &[u8], name: &str) -> bool {
     let raw = pair.split(|&byte| byte == b'=').next().unwrap_or_default();
-    if raw.is_empty() {
-        return false;
+    if !raw.iter().any(|byte| matches!(byte, b'%' | b'+')) {
+        return !raw.is_empty() && raw == name.as_bytes();
     }
     let mut parsed = form_urlencoded::parse(raw);
     parsed

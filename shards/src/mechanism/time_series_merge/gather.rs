@@ -1,7 +1,7 @@
 //! The fan-out of one merge: who is asked what, and the merge stepped while they answer.
 
 use std::future::Future;
-use std::pin::{Pin, pin};
+use std::pin::Pin;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
@@ -272,7 +272,7 @@ async fn ask_member(
                 ..room
             };
             let question = made.question(asking, passage.clone());
-            let ask = question.of_origin((backend, origin), &passage);
+            let ask = question.of_origin((backend, origin), &passage, &made.body);
             Box::pin(fetch(ask, room, origin.timeout.min(settings.timeout))).await?
         }
         Terminal::Merge(inner) => nested(asking, inner, &passage, query).await?,
@@ -295,12 +295,15 @@ async fn chosen(
     room: Room<'_>,
     limit: Duration,
 ) -> Result<Fetched, MemberFailure> {
-    let mut work = pin!(async {
+    let mut work = Box::pin(async {
         let passage = (*question.passage).clone();
         let reply = choose(question.deeper(passage)?, inner).await?;
         Ok(reply.decode(asking.task, room, asking.passage).await?)
     });
     let fetched = within(limit, work.as_mut()).await;
+    if fetched.is_none() {
+        asking.task.shard.expire(|| drop(work));
+    }
     let fetched = fetched.unwrap_or(Err(MemberFailure::TimedOut.into()));
     fetched.map_err(Lost::into_member)
 }

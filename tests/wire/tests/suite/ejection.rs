@@ -7,6 +7,8 @@ use ringway_wire::{Client, Origin, Port, Ringway, Setup, eventually, ok};
 use rustix::process::Signal;
 use serde_json::Value;
 
+use crate::fan_out::{self, silent};
+
 /// An origin that answers with its name, or ends connections, as it is told; but for `/well`, which it always
 /// answers.
 struct Moody {
@@ -203,6 +205,64 @@ fn broken_connections_and_silence_count_as_failures() {
     eventually("all shards leave it out", || {
         (who(&ringway) == ["b"]).then_some(())
     });
+    ringway.stop();
+}
+
+#[test]
+fn members_of_a_fan_out_that_are_late_for_its_deadline_count_and_cancelled_ones_do_not() {
+    let (quick, late, slow) = (
+        Origin::answering(|_| ok("quick")),
+        silent(),
+        Origin::start(|conn| {
+            if conn.request().is_some() {
+                conn.send("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n1");
+                conn.until_closed();
+            }
+        }),
+    );
+    let origins = [("quick", &quick), ("late", &late), ("slow", &slow)];
+    let backends: String = origins
+        .iter()
+        .map(|(name, origin)| fan_out::backend(name, origin.address()))
+        .collect();
+    let ejection = "ejection: {consecutive_failures: 2, time: 1h}";
+    let nested = fan_out::alb("turns", "rr", &["pool: [late]"]);
+    for (mechanism, pool, lines) in [
+        ("nlm", "pool: [quick, slow, late]", ""),
+        (
+            "fgr",
+            "pool: [slow, quick, late]",
+            "fgr: {status_codes: [299]}",
+        ),
+        // Behind a turn it is still who was asked.
+        ("fr", "pool: [turns, late]", ""),
+    ] {
+        let lines = [pool, ejection, "timeout: 200ms", lines];
+        let lines: Vec<&str> = lines.into_iter().filter(|line| !line.is_empty()).collect();
+        let lb = fan_out::alb("lb", mechanism, &lines);
+        let yaml = format!("backends:\n{backends}{nested}{lb}    is_default: true\n");
+        let ringway = Setup::new(yaml).start();
+        eventually(&format!("{mechanism}: the late one is ejected"), || {
+            ringway.get("/");
+            (ejected(&ringway, "late") == Some(1.0)).then_some(())
+        });
+        if mechanism != "fr" {
+            assert_eq!(
+                ejected(&ringway, "slow"),
+                Some(0.0),
+                "{mechanism}: it has begun"
+            );
+            assert_eq!(ejected(&ringway, "quick"), Some(0.0), "{mechanism}");
+        }
+        ringway.stop();
+    }
+    // Whoever only loses, or is left by the client, has not failed.
+    let lb = fan_out::alb("lb", "fr", &["pool: [late, quick]", ejection]);
+    let ringway = Setup::new(format!("backends:\n{backends}{lb}    is_default: true\n")).start();
+    for _ in 0..8 {
+        assert_eq!(ringway.get("/").text(), "quick");
+    }
+    assert_eq!(ejections(&ringway, "late"), Some(0.0));
     ringway.stop();
 }
 

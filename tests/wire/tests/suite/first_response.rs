@@ -130,17 +130,48 @@ fn when_all_failed_the_answer_is_502_and_the_connection_goes_on() {
 }
 
 #[test]
-fn when_time_ran_out_the_answer_is_504_and_the_members_are_cancelled() {
+fn when_time_ran_out_the_answer_is_502_and_the_members_are_cancelled() {
     let members = [silent(), silent()];
     let ringway = pool("fr", &[&members[0], &members[1]], &["timeout: 200ms"]).start();
     let mut client = ringway.client();
     let answer = client.get("/");
-    assert_eq!((answer.status, answer.text().as_str()), (504, ""));
+    assert_eq!((answer.status, answer.text().as_str()), (502, ""));
     members.iter().for_each(|member| {
         member.next_close();
     });
     assert_eq!(client.get("/trickster/ping").text(), "pong");
     ringway.stop();
+}
+
+#[test]
+fn a_winner_that_does_not_end_before_the_deadline_is_cut_off() {
+    let endless = Origin::start(|conn| {
+        if conn.request().is_some() {
+            conn.send("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\none\r\n");
+            conn.until_closed();
+        }
+    });
+    let slow = silent();
+    let inner = alb("inner", "fr", &["pool: [slow, endless]", "timeout: 300ms"]);
+    for (pool, keys) in [
+        ("pool: [slow, endless]", "timeout: 300ms"),
+        ("pool: [slow, inner]", "timeout: 1h"),
+    ] {
+        let backends = [
+            backend("slow", slow.address()),
+            backend("endless", endless.address()),
+            inner.clone(),
+            alb("all", "fr", &[pool, keys]),
+        ]
+        .concat();
+        let ringway = Setup::new(format!("backends:\n{backends}    is_default: true\n")).start();
+        let mut client = ringway.client();
+        client.send(GET);
+        assert_eq!(client.head().0, 200);
+        assert_eq!(client.chunk(), b"one");
+        assert_eq!(client.rest(), b"", "{pool}: it ends without a last chunk");
+        ringway.stop();
+    }
 }
 
 #[test]

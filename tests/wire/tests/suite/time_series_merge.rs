@@ -4,7 +4,9 @@
 use ringway_wire::{Answer, Gate, Origin, Ringway, eventually};
 use serde_json::{Value, json};
 
-use crate::fake_prometheus::{Parameters, Server, encode, matrix, start, success, vector};
+use crate::fake_prometheus::{
+    Parameters, Server, encode, matrix, start, start_with, success, vector,
+};
 
 #[track_caller]
 fn body(answer: &Answer) -> Value {
@@ -687,67 +689,41 @@ fn a_member_that_stalls_is_missing_at_the_deadline() {
 
 #[test]
 fn a_range_beyond_its_limit_is_refused_with_400_and_reaches_no_member() {
-    let servers = [
-        Server::saying("a", matrix(&[])),
-        Server::saying("b", matrix(&[])),
-    ];
-    let setup = |limit: &str| {
-        let mut yaml = "backends:\n".to_owned();
-        for server in &servers {
-            let address = server.origin.address();
-            yaml.push_str(&format!(
-                "  {}:\n    provider: prometheus\n    origin_url: http://{address}\n",
-                server.name
-            ));
-        }
-        yaml.push_str(&format!(
-            "  all:\n    provider: alb\n    is_default: true\n    max_query_range: {limit}\n"
-        ));
-        yaml.push_str("    alb:\n      mechanism: tsm\n      pool: [a, b]\n");
-        ringway_wire::Setup::new(yaml)
+    let target = |end: u32| format!("/api/v1/query_range?query=x&start=0&end={end}&step=60");
+    let answer_to = |ringway: &Ringway, method: &str, target: &str, rest: &str| {
+        let request = format!("{method} {target} HTTP/1.1\r\nHost: a\r\n{rest}");
+        ringway.client().send(request).answer()
     };
-    let ringway = setup("1h").start();
-    let answer = ringway.get("/api/v1/query_range?query=x&start=0&end=3601&step=60");
-    assert_eq!(answer.status, 400);
-    assert!(
-        answer.text().contains("1h"),
-        "the limit is named: {:?}",
-        answer.text()
-    );
-    assert!(
-        servers
+    for names in [&["a", "b"][..], &["a"]] {
+        let servers: Vec<Server> = names
             .iter()
-            .all(|server| server.origin.requests().is_empty())
-    );
-    assert_eq!(
-        ringway
-            .get("/api/v1/query_range?query=x&start=0&end=3600&step=60")
-            .status,
-        200
-    );
-    let refused = ringway.metric(
-        "trickster_proxy_query_range_rejected_total",
-        &[("backend", "all")],
-    );
-    assert_eq!(refused, Some(1.0));
-    ringway.stop();
-}
-
-#[test]
-fn the_range_limit_holds_for_a_single_member_too() {
-    let server = Server::saying("a", matrix(&[]));
-    let ringway = ringway_wire::Setup::new(format!(
-        "backends:\n  a: {{provider: prometheus, origin_url: 'http://{}'}}\n  \
-         all: {{provider: alb, is_default: true, max_query_range: 1h, alb: {{mechanism: tsm, pool: [a]}}}}\n",
-        server.origin.address()
-    ))
-    .start();
-    let ask = |end: u32| {
-        let target = format!("/api/v1/query_range?query=x&start=0&end={end}&step=60");
-        ringway.get(&target).status
-    };
-    assert_eq!(ask(3601), 400);
-    assert!(server.origin.requests().is_empty());
-    assert_eq!(ask(3600), 200);
-    ringway.stop();
+            .map(|name| Server::saying(name, matrix(&[])))
+            .collect();
+        let ringway = start_with(&servers, &[], &["max_query_range: 1h"]);
+        let form = "Content-Type: application/x-www-form-urlencoded\r\nContent-Length: 33\r\n\r\n\
+                    query=x&start=0&end=3601&step=60\n";
+        for (method, target, rest) in [
+            ("GET", &*target(3601), "\r\n"),
+            ("GET", &*target(3601), "Content-Length: 1\r\n\r\nx"),
+            ("POST", &*target(3601), "Content-Length: 1\r\n\r\nx"),
+            ("POST", "/api/v1/query_range", form),
+        ] {
+            let answer = answer_to(&ringway, method, target, rest);
+            assert_eq!(answer.status, 400, "{names:?} {method} {target} {rest}");
+            let text = answer.text();
+            assert!(text.contains("1h"), "the limit is named: {text:?}");
+        }
+        let asked = |server: &Server| !server.origin.requests().is_empty();
+        assert!(!servers.iter().any(asked), "{names:?}");
+        assert_eq!(
+            answer_to(&ringway, "GET", &target(3600), "\r\n").status,
+            200
+        );
+        let refused = ringway.metric(
+            "trickster_proxy_query_range_rejected_total",
+            &[("backend", "all")],
+        );
+        assert_eq!(refused, Some(4.0));
+        ringway.stop();
+    }
 }
