@@ -78,10 +78,16 @@ pub(crate) async fn run(task: &Task<'_>, client: &mut Client) -> Result<(), Fail
         truncate: false,
     };
     let form = read_whole(client, &pace, bound).await?.into_one();
-    let mut request = read(endpoint, &query, &form)?;
-    if !form.is_empty() {
-        request.edit(task.passage.request_params());
-    }
+    let request = match form.as_slice() {
+        b"" => read(endpoint, &query, b"")?,
+        form => {
+            // Changed once: query and form together are the parameters.
+            let query = client.head.query(&client.head_text).unwrap_or_default();
+            let mut request = read(endpoint, query, form)?;
+            request.edit(task.passage.request_params());
+            request
+        }
+    };
     let request = to_merge(task, alb, request, question::now())?;
     client.watch.watch_peer(true);
     let asking = Asking {
@@ -140,10 +146,15 @@ pub(super) async fn reply<'v>(
         }
         Some(endpoint) => {
             let form = question.body.to_one();
-            let mut request = read(endpoint, &query, &form)?;
-            if !form.is_empty() {
-                request.edit(edits());
-            }
+            let request = match form.as_slice() {
+                b"" => read(endpoint, &query, b"")?,
+                form => {
+                    let query = question.query.unwrap_or_default();
+                    let mut request = read(endpoint, query, form)?;
+                    request.edit(edits());
+                    request
+                }
+            };
             let request = to_merge(&task, alb, request, question.now)?;
             gather::gather(&asking(&request), merger).await?
         }

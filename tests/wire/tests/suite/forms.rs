@@ -181,3 +181,32 @@ fn the_next_member_gets_the_form_with_the_changes_of_its_own_rules() {
         ringway.stop();
     }
 }
+
+#[test]
+fn a_merge_adds_to_the_parameters_of_query_and_form_together_once() {
+    let body = r#"{"status":"success","data":{"resultType":"vector","result":[]}}"#;
+    let prometheus = Origin::answering(move |_| ok(body));
+    let mut yaml = "backends:\n".to_owned();
+    for name in ["m0", "m1"] {
+        yaml.push_str(&format!(
+            "  {name}: {{provider: prometheus, origin_url: 'http://{}'}}\n",
+            prometheus.address()
+        ));
+    }
+    yaml.push_str(&alb("all", "tsm", &["pool: [m0, m1]"]));
+    let ringway = Setup::new(yaml + RULES + "    is_default: true\n").start();
+    let form = "query=up&d=1";
+    let request = format!(
+        "POST /api/v1/query?time=1&d=2 HTTP/1.1\r\nHost: a\r\n{TYPE}\r\nContent-Length: {}\r\n\r\n{form}",
+        form.len()
+    );
+    assert_eq!(ringway.client().send(request).answer().status, 200);
+    for _ in 0..2 {
+        let asked = prometheus.next_request();
+        let text = asked.text();
+        let mut parameters: Vec<&str> = text.split('&').collect();
+        parameters.sort_unstable();
+        assert_eq!(parameters, ["b=x+y", "e=5", "query=up", "time=1"]);
+    }
+    ringway.stop();
+}
