@@ -62,6 +62,8 @@ pub(crate) struct Task<'a> {
     pub(crate) passage: &'a Passage<'a>,
     /// Bytes of the path that the route used up.
     pub(crate) strip: usize,
+    /// When it ends at the latest, on the client's watch; `u64::MAX` where only the backend says.
+    pub(crate) until: u64,
 }
 
 /// Deadlines of an exchange: one for the whole, one for each step of a body.

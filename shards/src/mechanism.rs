@@ -52,7 +52,8 @@ pub(crate) async fn run(task: &Task<'_>, client: &mut Client) -> Result<(), Fail
         }
         [only] => {
             task.view.active.cells(only.id).selected.bump();
-            return pass_on(task, client, only).await;
+            let until = task.until.min(client.watch.at(settings.timeout));
+            return pass_on(&Task { until, ..*task }, client, only).await;
         }
         _ => {}
     }

@@ -108,6 +108,15 @@ pub(crate) enum Failure {
         /// The limit.
         limit: Duration,
     },
+    /// The range of a query cannot be read, and so not be held against the limit.
+    #[error(
+        "start or end of the query cannot be read, and its range is limited to {}: write seconds or RFC 3339 times",
+        period(*limit)
+    )]
+    QueryRangeUnread {
+        /// The limit.
+        limit: Duration,
+    },
     /// Time is up while the client was to send.
     #[error("request did not arrive in time")]
     RequestTimeout,
@@ -145,7 +154,8 @@ impl Failure {
             Failure::Body(_)
             | Failure::Target
             | Failure::Roundabout
-            | Failure::QueryRange { .. } => 400,
+            | Failure::QueryRange { .. }
+            | Failure::QueryRangeUnread { .. } => 400,
             Failure::TooManyHops { .. } => 400,
             Failure::BodyTooLarge { .. } => 413,
             Failure::Method { .. } => 405,
@@ -202,6 +212,7 @@ impl Failure {
                 | Failure::Roundabout
                 | Failure::NoRoute
                 | Failure::QueryRange { .. }
+                | Failure::QueryRangeUnread { .. }
         );
         self.fault() == Fault::Client && !is_only_unserved
     }

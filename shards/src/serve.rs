@@ -333,6 +333,7 @@ async fn answer(
         backend: passage.backend(),
         passage: &passage,
         strip: routed.strip,
+        until: u64::MAX,
     };
     match arrived {
         Ok(Terminal::Origin(backend)) => {

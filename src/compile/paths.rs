@@ -222,8 +222,12 @@ fn compared(path: &str) -> Result<String, &'static str> {
     if spelling::is_roundabout(path.as_bytes()) {
         return Err("write it without dot segments, requests that have some are refused");
     }
-    String::from_utf8(spelling::plain(path.as_bytes()).into_owned())
-        .map_err(|_| "it must be UTF-8 once its percent-encoding is undone")
+    let plain = String::from_utf8(spelling::plain(path.as_bytes()).into_owned())
+        .map_err(|_| "it must be UTF-8 once its percent-encoding is undone")?;
+    if plain.contains([';', '\\']) {
+        return Err("write it without encoded ; and \\, which servers read in different ways");
+    }
+    Ok(plain)
 }
 
 /// The listed methods; GET takes HEAD along.

@@ -101,7 +101,7 @@ impl<'a> Tries<'a> {
             first,
             policy,
             idempotent: client.head.method().is_idempotent(),
-            last_at: watch.at(limit),
+            last_at: watch.at(limit).min(task.until),
             watch,
             tried: SmallVec::new(),
             retried: 0,

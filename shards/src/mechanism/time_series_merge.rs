@@ -28,7 +28,7 @@ use crate::reply as answer;
 use crate::respond::Failure;
 use crate::serve::{self, Client};
 use gather::{Asking, Outcome};
-use request::ApiRequest;
+use request::{ApiRequest, Unreadable};
 
 /// Time for merging on top of the ALB's deadline, which limits the members.
 const MERGE_TIME: Duration = Duration::from_secs(30);
@@ -214,14 +214,18 @@ fn to_merge(
 
 /// Refuses a range that is longer than the ALB allows.
 fn limit_range(task: &Task<'_>, alb: &Alb, request: &ApiRequest) -> Result<(), Failure> {
-    match alb.query_range_max {
-        Some(limit) if request.range().is_some_and(|range| range > limit) => {
-            let cells = task.view.active.cells(task.backend.id);
-            cells.ranges_refused.bump();
-            Err(Failure::QueryRange { limit })
-        }
-        _ => Ok(()),
-    }
+    let Some(limit) = alb.query_range_max else {
+        return Ok(());
+    };
+    let failure = match request.range() {
+        Ok(Some(range)) if range > limit => Failure::QueryRange { limit },
+        Ok(_) => return Ok(()),
+        // A server may read it, and it may be long.
+        Err(Unreadable) => Failure::QueryRangeUnread { limit },
+    };
+    let cells = task.view.active.cells(task.backend.id);
+    cells.ranges_refused.bump();
+    Err(failure)
 }
 
 /// What of a request decides how it is answered.
@@ -305,6 +309,10 @@ async fn first_live(task: &Task<'_>, alb: &Alb, client: &mut Client) -> Result<(
         });
     }
     let may_go_on = client.head.framing() == BodyFraming::None;
+    let task = &Task {
+        until: task.until.min(client.watch.at(alb.timeout)),
+        ..*task
+    };
     let mut result = Err(Failure::Internal);
     for member in live {
         task.view.active.cells(member.backend.id).selected.bump();

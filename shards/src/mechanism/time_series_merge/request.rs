@@ -8,7 +8,7 @@ use form_urlencoded::Serializer;
 use ringway_merge::Endpoint;
 
 use crate::passage::params;
-use crate::plan::Edit;
+use crate::plan::{Edit, spelling};
 
 /// Most parameters of one request.
 const PARAMETERS_MAX: usize = 4096;
@@ -44,8 +44,17 @@ pub(super) fn is_of_one_group(path: &[u8]) -> bool {
     rest.is_some_and(|rest| OF_ONE_GROUP.iter().any(|known| known.as_bytes() == rest))
 }
 
+/// A time of a request that cannot be read here.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Unreadable;
+
 /// The mergeable path this is, if it is one: exact, or `label/<name>/values`.
 pub(super) fn endpoint(path: &[u8]) -> Option<Endpoint> {
+    // Servers undo percent-encoding before they look.
+    written_endpoint(path).or_else(|| written_endpoint(&spelling::plain(path)))
+}
+
+fn written_endpoint(path: &[u8]) -> Option<Endpoint> {
     let path = std::str::from_utf8(path).ok()?;
     match path.strip_prefix("/api/v1/")? {
         "query" => Some(Endpoint::Query),
@@ -155,14 +164,22 @@ impl ApiRequest {
         request
     }
 
-    /// `end - start` of a range query, when both and `step` are there and can be read.
-    pub(super) fn range(&self) -> Option<Duration> {
-        if self.endpoint != Endpoint::QueryRange {
-            return None;
+    /// From `start` to `end`, of a range query that has both and a `step`.
+    ///
+    /// # Errors
+    /// When one of them is no time that can be read here; a server may read it still.
+    pub(super) fn range(&self) -> Result<Option<Duration>, Unreadable> {
+        if self.endpoint != Endpoint::QueryRange || self.get("step").is_none() {
+            return Ok(None);
         }
-        self.get("step")?;
-        let (start, end) = (seconds(self.get("start")?)?, seconds(self.get("end")?)?);
-        Duration::try_from_secs_f64((end - start).max(0.0)).ok()
+        let (Some(start), Some(end)) = (self.get("start"), self.get("end")) else {
+            return Ok(None);
+        };
+        let (Some(start), Some(end)) = (seconds(start), seconds(end)) else {
+            return Err(Unreadable);
+        };
+        let length = Duration::try_from_secs_f64((end - start).max(0.0));
+        length.map(Some).map_err(|_| Unreadable)
     }
 }
 

@@ -349,3 +349,23 @@ fn a_nested_merge_keeps_its_own_range_limit() {
     assert_eq!(ask("only", 3600).0, 200);
     ringway.stop();
 }
+
+#[test]
+fn the_deadline_of_a_fan_out_holds_for_its_one_live_member_too() {
+    let slow = silent();
+    for mechanism in ["fr", "fgr", "nlm", "tsm"] {
+        let yaml = [
+            prometheus("a", &slow, &["timeout: 10m"]),
+            alb("all", mechanism, &["pool: [a, a]", "timeout: 200ms"]),
+        ];
+        let ringway = Setup::new(format!(
+            "backends:\n{}    is_default: true\n",
+            yaml.concat()
+        ))
+        .start();
+        // A path that is not merged either.
+        let answer = ringway.get("/anything");
+        assert_eq!(answer.status, 504, "{mechanism}");
+        ringway.stop();
+    }
+}
