@@ -94,6 +94,28 @@ pub(crate) fn copy<'a>(
         })
 }
 
+/// Copies names and values into the arena.
+pub(crate) fn copy_texts<'a>(
+    bump: &'a Bump,
+    labels: &[(String, String)],
+) -> Result<Vec<Label<'a>>, MemberFailure> {
+    let text = |text: &str| {
+        bump.try_alloc_str(text)
+            .map(|text| &*text)
+            .map_err(|_| MemberFailure::Limit {
+                limit: "arena bytes",
+            })
+    };
+    let mut copied = Vec::with_capacity(labels.len());
+    for (name, value) in labels {
+        copied.push(Label {
+            name: text(name)?,
+            value: text(value)?,
+        });
+    }
+    Ok(copied)
+}
+
 /// Reads the form that servers write: no white space, no escapes.
 fn read_plain<'a>(text: &'a [u8], labels: &mut Vec<Label<'a>>) -> Option<()> {
     let mut at = 1;

@@ -16,6 +16,8 @@ pub use contract::{
     Answer, GroupEvents, GroupSpec, MemberSpec, MergeOptions, Merged, Progress, Slot, SlotFailure,
 };
 
+use std::collections::BTreeMap;
+
 use crate::arena::Arena;
 use crate::error::MemberFailure;
 use crate::labels::{self, Label, LabelSet};
@@ -84,6 +86,8 @@ pub struct Merge<'a> {
     slots: Vec<SlotState<'a>>,
     /// Index of the first slot of each group.
     starts: Vec<usize>,
+    /// Labels of slots that somebody below the member answered for.
+    answerers: BTreeMap<usize, Vec<Label<'a>>>,
     /// Slots being read, in order of arrival.
     reading: Vec<usize>,
     unreported: usize,
@@ -130,6 +134,7 @@ impl<'a> Merge<'a> {
             options,
             slots,
             starts,
+            answerers: BTreeMap::new(),
             reading: Vec::new(),
             unreported: count,
             phase: Phase::Reading,
@@ -152,11 +157,21 @@ impl<'a> Merge<'a> {
         let Some(index) = self.waiting(slot) else {
             return;
         };
-        let Answer { status, body } = answer;
+        let Answer {
+            status,
+            body,
+            injected_labels,
+        } = answer;
         if body.len() > crate::limits::BODY_BYTES_MAX {
             return self.settle(index, SlotState::Failed(MemberFailure::Truncated));
         }
-        let injected = match self.injected(slot) {
+        if let Some(labels) = injected_labels {
+            match labels::copy_texts(self.arena.bump(), &labels) {
+                Ok(labels) => drop(self.answerers.insert(index, labels)),
+                Err(failure) => return self.settle(index, SlotState::Failed(failure)),
+            }
+        }
+        let injected = match self.injected(index) {
             Ok(injected) => injected,
             Err(failure) => return self.settle(index, SlotState::Failed(failure)),
         };
@@ -240,8 +255,19 @@ impl<'a> Merge<'a> {
         }
     }
 
+    /// The labels of whoever answered for a slot.
+    fn labels_of(&self, index: usize) -> Vec<Label<'a>> {
+        if let Some(labels) = self.answerers.get(&index) {
+            return labels.clone();
+        }
+        let slot = self.slot_at(index);
+        let member = &self.groups[slot.group].members[slot.member];
+        let label = |(name, value): &'a (String, String)| Label { name, value };
+        member.injected_labels.iter().map(label).collect()
+    }
+
     /// Returns the labels that the reader adds to every label set of the slot, sorted by name.
-    fn injected(&self, slot: Slot) -> Result<&'a [Label<'a>], MemberFailure> {
+    fn injected(&self, index: usize) -> Result<&'a [Label<'a>], MemberFailure> {
         let is_list = matches!(
             self.plan.endpoint,
             Endpoint::Labels | Endpoint::LabelValues(_)
@@ -249,11 +275,7 @@ impl<'a> Merge<'a> {
         if self.plan.strips_injected_labels || is_list {
             return Ok(&[]);
         }
-        let injected = &self.groups[slot.group].members[slot.member].injected_labels;
-        let mut labels: Vec<Label<'a>> = injected
-            .iter()
-            .map(|(name, value)| Label { name, value })
-            .collect();
+        let mut labels = self.labels_of(index);
         labels.sort_unstable();
         labels::copy(self.arena.bump(), &labels)
     }
@@ -312,9 +334,7 @@ impl<'a> Merge<'a> {
         index: usize,
         mut parsed: Parsed<'a>,
     ) -> Result<Parsed<'a>, MemberFailure> {
-        let slot = self.slot_at(index);
-        let injected = &self.groups[slot.group].members[slot.member].injected_labels;
-        for (name, value) in injected {
+        for Label { name, value } in self.labels_of(index) {
             let text = match &self.plan.endpoint {
                 Endpoint::Labels if !parsed.series.is_empty() => name,
                 Endpoint::LabelValues(wanted) if wanted == name => value,

@@ -82,12 +82,18 @@ pub struct Answer {
     pub status: u16,
     /// Body.
     pub body: Vec<u8>,
+    /// Labels to inject instead of the member's: those of whoever answered below it.
+    pub injected_labels: Option<Vec<(String, String)>>,
 }
 
 impl Answer {
-    /// Returns an answer.
+    /// Returns an answer of the member itself.
     pub fn new(status: u16, body: Vec<u8>) -> Self {
-        Self { status, body }
+        Self {
+            status,
+            body,
+            injected_labels: None,
+        }
     }
 }
 

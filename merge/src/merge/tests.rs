@@ -369,6 +369,32 @@ fn injected_labels_follow_the_strategy() {
 }
 
 #[test]
+fn labels_of_whoever_answered_go_before_those_of_the_member() {
+    let mut groups = two();
+    groups[0].members[0].injected_labels = vec![("region".to_owned(), "us".to_owned())];
+    let plan = plan(&Endpoint::Query, Some("x"), &PlanOptions::default());
+    let arena = Arena::new(crate::limits::ARENA_BYTES_DEFAULT, groups.len());
+    let mut merge = Merge::new(&arena, &plan, &groups, MergeOptions::default());
+    let labels = [Some(vec![("region".to_owned(), "eu".to_owned())]), None];
+    for (group, injected_labels) in labels.into_iter().enumerate() {
+        let body = r#"{"status":"success","data":{"resultType":"vector","result":[{"metric":{},"value":[1,"1"]}]}}"#;
+        let slot = Slot {
+            group,
+            member: 0,
+            variant: 0,
+        };
+        let answer = Answer {
+            injected_labels,
+            ..Answer::new(200, body.into())
+        };
+        merge.add(slot, answer);
+    }
+    let text = String::from_utf8(merge.finish().body.concat()).expect("UTF-8");
+    let expected = r#"[{"metric":{},"value":[1,"1"]},{"metric":{"region":"eu"},"value":[1,"1"]}]"#;
+    assert!(text.contains(expected), "{text}");
+}
+
+#[test]
 fn metadata_lists_are_sorted_unions() {
     let mut groups = two();
     groups[0].members[0].injected_labels = vec![("region".to_owned(), "us".to_owned())];

@@ -44,6 +44,7 @@ impl Passage<'_> {
             status: local.status,
             headers: Vec::new(),
             body: local.body.to_vec(),
+            injected_labels: None,
         };
         self.amend(&mut fetched);
         fetched

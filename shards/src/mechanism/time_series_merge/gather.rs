@@ -27,6 +27,7 @@ use crate::metrics::{BackendCells, Count};
 use crate::passage::{Asked, Passage, params, path_below, refusal};
 use crate::plan::{Alb, Backend, BackendKind};
 use crate::respond::Failure;
+use crate::shard::View;
 use crate::snapshot::{Member, Pool};
 
 /// Put in front of every warning that ringway adds to an answer.
@@ -72,7 +73,9 @@ pub(super) fn may_bypass(task: &Task<'_>, alb: &Alb, endpoint: &Endpoint, query:
         return false;
     };
     let alone = live.all(|other| other.backend.id == only.backend.id) && pool.groups.len() == 1;
-    if !alone || !injected_labels(only).is_empty() {
+    let mut names = Vec::new();
+    injected_names(task.view, pool, &mut names, 0);
+    if !alone || !names.is_empty() {
         return false;
     }
     let value = |wanted: &str| {
@@ -105,7 +108,7 @@ pub(super) async fn gather(asking: &Asking<'_>, alb: &Arc<Backend>) -> Result<Ou
         asking.request.get("query"),
         &PlanOptions::default(),
     );
-    warn_of_injected(&mut plan, asking.request, pool);
+    warn_of_injected(&mut plan, asking.request, (view, pool));
     let lineup = line_up(
         view.active.plan.pools[settings.pool.0 as usize]
             .members
@@ -187,9 +190,9 @@ fn with_warning(mut body: Vec<u8>, group: &str) -> Vec<Vec<u8>> {
 }
 
 /// A label of `prometheus.labels` is not known to the servers, so that asking for it finds nothing.
-fn warn_of_injected(plan: &mut Plan, request: &ApiRequest, pool: &Pool) {
-    let injected = pool.live.iter().flat_map(injected_labels);
-    let names: Vec<&str> = injected.map(|(name, _)| name.as_str()).collect();
+fn warn_of_injected(plan: &mut Plan, request: &ApiRequest, (view, pool): (&View, &Pool)) {
+    let mut names = Vec::new();
+    injected_names(view, pool, &mut names, 0);
     let mut texts = request.all("query").chain(request.all("match[]"));
     if let Some(label) = texts.find_map(|text| label_asked_for(text, &names)) {
         plan.warnings.push(PlanWarning::InjectedLabel {
@@ -273,7 +276,10 @@ async fn ask_member(
             };
             let question = made.question(asking, passage.clone());
             let ask = question.of_origin((backend, origin), &passage, &made.body);
-            Box::pin(fetch(ask, room, origin.timeout.min(settings.timeout))).await?
+            let limit = origin.timeout.min(settings.timeout);
+            let mut fetched = Box::pin(fetch(ask, room, limit)).await?;
+            fetched.injected_labels = Some(origin.injected_labels.clone());
+            fetched
         }
         Terminal::Merge(inner) => nested(asking, inner, &passage, query).await?,
         Terminal::Choice(inner) => {
@@ -343,6 +349,8 @@ async fn nested(
         status: outcome.status,
         headers: outcome.headers,
         body: outcome.body.concat(),
+        // Its own merge has injected them.
+        injected_labels: Some(Vec::new()),
     })
 }
 
@@ -443,8 +451,12 @@ async fn merge(
         };
         match come {
             Some((slot, Ok(mut fetched))) => {
-                let body = std::mem::take(&mut fetched.body);
-                merge.add(slot, Answer::new(fetched.status, body));
+                let answer = Answer {
+                    status: fetched.status,
+                    body: std::mem::take(&mut fetched.body),
+                    injected_labels: fetched.injected_labels.take(),
+                };
+                merge.add(slot, answer);
                 kept.push((slot, fetched));
             }
             Some((slot, Err(failure))) => merge.fail(slot, failure),
@@ -496,11 +508,26 @@ fn line_up<'v>(
     Lineup { groups, members }
 }
 
-/// Labels of an origin; what lies below a nested ALB is injected by its own merge, or not at all.
+/// Labels of an origin. Those of origins below an ALB come with their answers.
 fn injected_labels(member: &Member) -> &[(String, String)] {
     match &member.backend.kind {
         BackendKind::Origin(origin) => &origin.injected_labels,
         BackendKind::Alb(_) => &[],
+    }
+}
+
+/// Names of the labels that may be injected below the live members of a pool. Contract: ALB page, 7.
+fn injected_names<'v>(view: &'v View, pool: &'v Pool, names: &mut Vec<&'v str>, depth: usize) {
+    for member in &pool.live {
+        match &member.backend.kind {
+            BackendKind::Origin(origin) => {
+                names.extend(origin.injected_labels.iter().map(|(name, _)| &**name));
+            }
+            BackendKind::Alb(alb) if depth < HOPS_MAX => {
+                injected_names(view, view.table.pool(alb.pool), names, depth + 1);
+            }
+            BackendKind::Alb(_) => {}
+        }
     }
 }
 

@@ -369,3 +369,59 @@ fn the_deadline_of_a_fan_out_holds_for_its_one_live_member_too() {
         ringway.stop();
     }
 }
+
+#[test]
+fn labels_of_servers_below_nested_albs_are_injected() {
+    let body = vector(&[(JOB, "2")]);
+    let server = Origin::answering(move |request| {
+        let list = r#"{"status":"success","data":["job"]}"#;
+        let body = if request.target.contains("/labels") {
+            list
+        } else {
+            &body
+        };
+        answer(200, "Content-Type: application/json\r\n", body)
+    });
+    let labelled = |name: &str| {
+        let labels = format!("prometheus: {{labels: {{region: {name}}}}}");
+        prometheus(name, &server, &[&labels])
+    };
+    let yaml = [
+        labelled("eu"),
+        labelled("us"),
+        labelled("ap"),
+        labelled("af"),
+        alb("turns", "rr", &["pool: [eu]"]),
+        alb("race", "fr", &["pool: [us, us]"]),
+        alb("good", "fgr", &["pool: [ap, ap]"]),
+        alb("inner", "tsm", &["pool: [af]"]),
+        alb("all", "tsm", &["pool: [turns, race, good, inner]"]),
+        "    is_default: true\n".to_owned(),
+        alb("one", "tsm", &["pool: [turns]"]),
+    ]
+    .concat();
+    let ringway = Setup::new(format!("backends:\n{yaml}")).start();
+    let regions = |target: &str| {
+        let answer: Value = serde_json::from_str(&ringway.get(target).text()).expect("JSON");
+        let series = answer["data"]["result"].as_array().expect("a list").clone();
+        let region = |series: &Value| series["metric"]["region"].as_str().map(str::to_owned);
+        let mut regions: Vec<String> = series.iter().filter_map(region).collect();
+        regions.sort();
+        regions.join(" ")
+    };
+    assert_eq!(regions("/api/v1/query?query=x&time=1"), "af ap eu us");
+    assert_eq!(regions("/one/api/v1/query?query=x&time=1"), "eu");
+    let sum = ringway.get("/api/v1/query?query=sum(x)&time=1");
+    let sum: Value = serde_json::from_str(&sum.text()).expect("JSON");
+    assert_eq!(sum["data"]["result"][0]["value"][1], json!("8"));
+    let names: Value = serde_json::from_str(&ringway.get("/api/v1/labels").text()).expect("JSON");
+    assert_eq!(names["data"], json!(["job", "region"]));
+    let warned = ringway
+        .get("/api/v1/query?query=x%7Bregion%3D%22eu%22%7D&time=1")
+        .text();
+    assert!(
+        warned.contains("region"),
+        "the servers do not know the label: {warned}"
+    );
+    ringway.stop();
+}
