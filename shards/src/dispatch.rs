@@ -117,8 +117,8 @@ pub(crate) async fn arrive<'v>(
     }
 }
 
-/// Goes a way that is known to an origin, without taking turns. False when a rule on it answers by itself, or a user
-/// router chooses otherwise.
+/// Goes a way through pools that is known to an origin, without taking turns. False when a rule on it answers by
+/// itself.
 pub(crate) async fn follow<'v>(
     view: &'v View,
     asked: &Asked<'_>,
@@ -140,15 +140,6 @@ pub(crate) async fn follow<'v>(
         let Some(member) = way.next() else {
             return Ok(!leads_out(passage.backend(), asked));
         };
-        let backend = passage.backend();
-        if let BackendKind::Alb(alb) = &backend.kind
-            && let Some(router) = &alb.user_router
-        {
-            let chosen = by_user(view, router, (rule.authenticator, false), asked, passage)?;
-            if chosen.id != *member {
-                return Ok(false);
-            }
-        }
         passage.hop(view.active.plan.backend(*member))?;
     }
 }
@@ -217,9 +208,9 @@ pub(crate) fn resolve<'v>(
             | Mechanism::NewestLastModified => return Ok(Way::Ends(Terminal::Choice(backend))),
             Mechanism::UserRouter => {
                 let router = alb.user_router.as_ref().ok_or(Failure::Internal)?;
-                let own = rule.authenticator;
-                let member = by_user(view, router, (own, true), asked, passage)?;
+                let member = by_user(view, router, rule.authenticator, asked, passage)?;
                 passage.hop(member)?;
+                passage.settle();
                 view.active.cells(member.id).selected.bump();
             }
         }
@@ -236,7 +227,7 @@ fn leads_out(backend: &Backend, asked: &Asked<'_>) -> bool {
 fn by_user<'v>(
     view: &'v View,
     router: &UserRouter,
-    (own, is_first): (Option<AuthenticatorId>, bool),
+    own: Option<AuthenticatorId>,
     asked: &Asked<'_>,
     passage: &mut Passage<'v>,
 ) -> Result<&'v Arc<Backend>, Failure> {
@@ -249,12 +240,9 @@ fn by_user<'v>(
     let backend = passage.backend();
     let identity = passage.identity.as_deref();
     let choice = user_router::choose((backend.id, router), &view.table, identity, own);
-    // The way to another member, after the first could not be reached, is the same request's.
-    if is_first {
-        view.active
-            .cells(backend.id)
-            .count_user_route(choice.outcome);
-    }
+    view.active
+        .cells(backend.id)
+        .count_user_route(choice.outcome);
     if let Some(onward) = choice.onward {
         onward.apply(passage);
     }

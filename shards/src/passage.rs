@@ -74,6 +74,8 @@ pub(crate) struct Passage<'v> {
     cors: Option<&'v Cors>,
     /// The pause that was made at the first backend.
     pub(crate) latency: Option<Duration>,
+    /// Itself at the last hop that is settled whoever fails behind it; `None`: nothing is settled.
+    settled: Option<Rc<Passage<'v>>>,
     /// The rule of `at`, while its authenticator has not judged.
     pending: Option<&'v PathRule>,
     /// What becomes of the client's `Authorization`.
@@ -123,6 +125,7 @@ impl<'v> Passage<'v> {
             hops: 0,
             cors: None,
             latency: None,
+            settled: None,
             pending: None,
             credentials: Credentials::Keep,
             amends: None,
@@ -135,6 +138,8 @@ impl<'v> Passage<'v> {
         let mut passage = self.clone();
         passage.at = member;
         passage.hops += 1;
+        // What was settled lies in front of whoever chose this member.
+        passage.settled = None;
         passage
     }
 
@@ -160,6 +165,17 @@ impl<'v> Passage<'v> {
         self.at = member;
         self.hops += 1;
         self.within_bound()
+    }
+
+    /// Who answers is chosen up to here: another try of the request begins here too.
+    pub(crate) fn settle(&mut self) {
+        self.settled = None;
+        self.settled = Some(Rc::new(self.clone()));
+    }
+
+    /// Where another try begins, of a request that began at `start`.
+    pub(crate) fn restart<'p>(&'p self, start: &'p Passage<'v>) -> &'p Passage<'v> {
+        self.settled.as_deref().unwrap_or(start)
     }
 
     fn within_bound(&self) -> Result<(), Failure> {

@@ -340,7 +340,7 @@ async fn answer(
             if backend.id == routed.backend {
                 view.active.cells(backend.id).selected.bump();
             }
-            exchange::route(&task, client, &start).await
+            exchange::route(&task, client, passage.restart(&start)).await
         }
         // Boxed, like everything rare: a connection's future is as large as its largest branch.
         Ok(Terminal::Merge(_)) => Box::pin(time_series_merge::run(&task, client)).await,

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use ringway_wire::{Answer, Origin, Ringway, Setup, eventually, ok, run};
+use ringway_wire::{Answer, Origin, Port, Ringway, Setup, eventually, ok, run};
 
 use crate::authenticators::{ask, basic};
 
@@ -415,4 +415,35 @@ fn replacing_what_nobody_checks_is_refused_at_the_start() {
         }
     }
     drop(std::fs::remove_dir_all(folder.folder()));
+}
+
+#[test]
+fn a_pool_behind_a_router_has_its_other_members_tried() {
+    let (good, gone) = (Member::new("good"), Port::claim());
+    let yaml = [
+        good.yaml(""),
+        format!(
+            "  gone: {{provider: reverseproxy, origin_url: 'http://{}'}}\n",
+            gone.address()
+        ),
+        "  pool: {provider: alb, alb: {pool: [gone, good]}}\n".to_owned(),
+        router(
+            CHECKED,
+            &["users: {casey: {to_backend: pool, to_user: other}}"],
+        ),
+    ]
+    .concat();
+    let setup = Setup::new(format!("backends:\n{yaml}")).section(STAFF);
+    let ringway = setup.shards(1).start();
+    for _ in 0..6 {
+        let answer = get(&ringway, "/x", &basic("casey", "own"));
+        assert_eq!((answer.status, answer.text().as_str()), (200, "good"));
+        assert_eq!(good.seen(), ("/x".to_owned(), value("other", "own")));
+    }
+    assert_eq!(
+        outcomes(&ringway, "selected"),
+        Some(6.0),
+        "each request counts once"
+    );
+    ringway.stop();
 }
