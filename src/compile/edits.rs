@@ -133,14 +133,10 @@ fn edits(
 }
 
 fn edit(key: &str, value: &str) -> Edit {
-    let (name, action) = match (key.strip_prefix('-'), key.strip_prefix('+')) {
-        (Some(name), _) => (name, EditAction::Remove),
-        (_, Some(name)) => (name, EditAction::Append(value.into())),
-        _ => (key, EditAction::Set(value.into())),
-    };
-    Edit {
-        name: name.into(),
-        action,
+    match (key.strip_prefix('-'), key.strip_prefix('+')) {
+        (Some(name), _) => Edit::remove(name),
+        (_, Some(name)) => Edit::append(name, value),
+        _ => Edit::set(key, value),
     }
 }
 

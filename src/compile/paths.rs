@@ -2,8 +2,7 @@
 
 use ringway_io::net::http1::Method;
 use ringway_shards::plan::{
-    AuthenticatorId, Cors, Edit, EditAction, Edits, Handler, LocalAnswer, Matching, Methods,
-    PathRule, spelling,
+    AuthenticatorId, Cors, Edit, Edits, Handler, LocalAnswer, Matching, Methods, PathRule, spelling,
 };
 use serde_json::Value as Json;
 
@@ -363,10 +362,7 @@ fn answer(
         }
         Known::Refused => {
             drop_request_edits(edits);
-            let json = Edit {
-                name: "Content-Type".into(),
-                action: EditAction::Set("application/json".into()),
-            };
+            let json = Edit::set("Content-Type", "application/json");
             edits.response_headers.insert(0, json);
             Handler::Local(LocalAnswer {
                 status: code.unwrap_or(400),

@@ -12,7 +12,7 @@ use zeroize::Zeroizing;
 
 use super::claim::{CLICKHOUSE_KEY, CLICKHOUSE_USER, Carrier, PASSWORD_PARAM, USER_PARAM};
 use crate::passage::{Amends, Credentials, Passage};
-use crate::plan::{AuthenticatorKind, Edit, EditAction, Secret};
+use crate::plan::{AuthenticatorKind, Edit, Secret};
 
 /// Header by which ClickHouse takes the certificate of the connection, which is ringway's, for the user's.
 const CLICKHOUSE_CERTIFICATE: &str = "X-ClickHouse-SSL-Certificate-Auth";
@@ -65,13 +65,13 @@ impl Onward {
                     return None;
                 }
                 let headers = &mut onward.amends.get_or_insert_default().headers;
-                headers.push(set(CLICKHOUSE_USER, user));
-                headers.push(set(CLICKHOUSE_KEY, secret));
+                headers.push(Edit::set(CLICKHOUSE_USER, user));
+                headers.push(Edit::set(CLICKHOUSE_KEY, secret));
             }
             Carrier::Query => {
                 let params = &mut onward.amends.get_or_insert_default().params;
-                params.push(set(USER_PARAM, user));
-                params.push(set(PASSWORD_PARAM, secret));
+                params.push(Edit::set(USER_PARAM, user));
+                params.push(Edit::set(PASSWORD_PARAM, secret));
             }
         }
         Some(onward)
@@ -87,28 +87,15 @@ impl Onward {
 fn without_clickhouse() -> Amends {
     let headers = [CLICKHOUSE_USER, CLICKHOUSE_KEY, CLICKHOUSE_CERTIFICATE];
     Amends {
-        headers: headers.map(remove).into(),
-        params: [USER_PARAM, PASSWORD_PARAM].map(remove).into(),
-    }
-}
-
-fn remove(name: &str) -> Edit {
-    Edit {
-        name: name.into(),
-        action: EditAction::Remove,
-    }
-}
-
-fn set(name: &str, value: &str) -> Edit {
-    Edit {
-        name: name.into(),
-        action: EditAction::Set(value.into()),
+        headers: headers.map(Edit::remove).into(),
+        params: [USER_PARAM, PASSWORD_PARAM].map(Edit::remove).into(),
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::plan::EditAction;
 
     use AuthenticatorKind::{Basic, ClickHouse};
 

@@ -51,8 +51,7 @@ fn is_cross_origin(name: &[u8]) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::passage::tests::set;
-    use crate::plan::{Edit, EditAction};
+    use crate::plan::Edit;
 
     fn after(cors: &Cors) -> String {
         let front = Front {
@@ -69,11 +68,8 @@ mod tests {
     fn each_mode_does_its_own() {
         let kept = "x: 1\r\naccess-control-max-age: 1\r\nAccess-Controls: 2\r\n";
         let edits = vec![
-            set("Access-Control-Allow-Origin", "https://a.test"),
-            Edit {
-                name: "Access-Control-Max-Age".into(),
-                action: EditAction::Append("2".into()),
-            },
+            Edit::set("Access-Control-Allow-Origin", "https://a.test"),
+            Edit::append("Access-Control-Max-Age", "2"),
         ];
         let added = "Access-Control-Allow-Origin: https://a.test\r\nAccess-Control-Max-Age: 2\r\n";
         let cases = [

@@ -5,8 +5,8 @@ use std::time::Duration;
 use ringway_io::net::http1::{HeadLimits, Method, Parsed};
 
 use super::*;
-use crate::passage::tests::{backend, changing, enter, set};
-use crate::plan::{Edits, OriginProvider, Scheme, Secret};
+use crate::passage::tests::{backend, changing, enter};
+use crate::plan::{Edit, Edits, OriginProvider, Scheme, Secret};
 
 fn origin(forwarded: ForwardedHeaders) -> Origin {
     Origin {
@@ -264,14 +264,14 @@ fn an_upgrade_is_asked_for_anew() {
 fn rules_have_the_final_say_but_not_about_framing() {
     let edits = Edits {
         request_headers: vec![
-            set("host", "other.test"),
-            set("x-a", "2"),
-            set("Via", "nobody"),
-            set("X-Forwarded-Proto", "https"),
-            set("Content-Length", "7"),
-            set("Connection", "x-a"),
-            set("Transfer-Encoding", "chunked"),
-            set("Proxy-Authorization", "x"),
+            Edit::set("host", "other.test"),
+            Edit::set("x-a", "2"),
+            Edit::set("Via", "nobody"),
+            Edit::set("X-Forwarded-Proto", "https"),
+            Edit::set("Content-Length", "7"),
+            Edit::set("Connection", "x-a"),
+            Edit::set("Transfer-Encoding", "chunked"),
+            Edit::set("Proxy-Authorization", "x"),
         ],
         ..Edits::default()
     };
@@ -356,7 +356,7 @@ fn answered(passage: &Passage<'_>, bytes: &[u8], relay: impl Fn(&mut Relay<'_>))
 #[test]
 fn another_body_is_not_described_by_the_origins_headers() {
     let edits = Edits {
-        response_headers: vec![set("ETag", "\"mine\"")],
+        response_headers: vec![Edit::set("ETag", "\"mine\"")],
         ..Edits::default()
     };
     let web = backend(vec![changing(edits)]);

@@ -48,20 +48,6 @@ pub(crate) fn changing(edits: Edits) -> PathRule {
     }
 }
 
-pub(crate) fn set(name: &str, value: &str) -> Edit {
-    Edit {
-        name: name.into(),
-        action: EditAction::Set(value.into()),
-    }
-}
-
-fn append(name: &str, value: &str) -> Edit {
-    Edit {
-        name: name.into(),
-        action: EditAction::Append(value.into()),
-    }
-}
-
 /// Lets the passage come to its backend with this request.
 pub(crate) fn enter(
     passage: &mut Passage<'_>,
@@ -86,16 +72,16 @@ const GET: &str = "GET /a HTTP/1.1\r\nHost: a\r\n\r\n";
 /// Two hops that both change the same names.
 fn two_hops() -> (Arc<Backend>, Arc<Backend>) {
     let outer = changing(Edits {
-        request_headers: vec![append("X", "outer"), set("Host", "outer.test")],
-        request_params: vec![append("p", "outer")],
-        response_headers: vec![append("Y", "outer")],
+        request_headers: vec![Edit::append("X", "outer"), Edit::set("Host", "outer.test")],
+        request_params: vec![Edit::append("p", "outer")],
+        response_headers: vec![Edit::append("Y", "outer")],
         response_code: Some(203),
         response_body: None,
     });
     let inner = changing(Edits {
-        request_headers: vec![append("X", "inner"), set("host", "inner.test")],
-        request_params: vec![append("p", "inner")],
-        response_headers: vec![append("Y", "inner")],
+        request_headers: vec![Edit::append("X", "inner"), Edit::set("host", "inner.test")],
+        request_params: vec![Edit::append("p", "inner")],
+        response_headers: vec![Edit::append("Y", "inner")],
         response_code: Some(201),
         response_body: Some((*b"inner").into()),
     });

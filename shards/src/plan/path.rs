@@ -85,6 +85,30 @@ pub struct Edit {
     pub action: EditAction,
 }
 
+impl Edit {
+    /// This value alone.
+    pub fn set(name: &str, value: &str) -> Edit {
+        Edit::new(name, EditAction::Set(value.into()))
+    }
+
+    /// This value too.
+    pub fn append(name: &str, value: &str) -> Edit {
+        Edit::new(name, EditAction::Append(value.into()))
+    }
+
+    /// No value.
+    pub fn remove(name: &str) -> Edit {
+        Edit::new(name, EditAction::Remove)
+    }
+
+    fn new(name: &str, action: EditAction) -> Edit {
+        Edit {
+            name: name.into(),
+            action,
+        }
+    }
+}
+
 /// What happens to the values of a name.
 #[derive(Clone, PartialEq, Eq)]
 pub enum EditAction {

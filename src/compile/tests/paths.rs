@@ -1,9 +1,7 @@
 //! Path tables: the overlay over the provider's default, edits of both levels, cors, and what else stands there.
 
 use ringway_io::net::http1::Method;
-use ringway_shards::plan::{
-    Backend, Cors, Edit, EditAction, Handler, Latency, Matching, Network, PathRule,
-};
+use ringway_shards::plan::{Backend, Cors, Edit, Handler, Latency, Matching, Network, PathRule};
 
 use super::*;
 
@@ -51,27 +49,6 @@ fn shape(rules: &[PathRule]) -> Vec<(&str, bool, Vec<&'static str>)> {
     rows.into_iter()
         .map(|(path, prefix, m)| (leak(path), prefix, m))
         .collect()
-}
-
-fn set(name: &str, value: &str) -> Edit {
-    Edit {
-        name: name.into(),
-        action: EditAction::Set(value.into()),
-    }
-}
-
-fn append(name: &str, value: &str) -> Edit {
-    Edit {
-        name: name.into(),
-        action: EditAction::Append(value.into()),
-    }
-}
-
-fn remove(name: &str) -> Edit {
-    Edit {
-        name: name.into(),
-        action: EditAction::Remove,
-    }
 }
 
 #[test]
@@ -134,7 +111,7 @@ fn an_entry_takes_its_methods_from_the_default_which_keeps_the_others() {
     assert_eq!((answer.status, &*answer.body), (200, &b"hi"[..]));
     for rule in &rules {
         let edits = rule.edits.as_ref().unwrap();
-        assert_eq!(edits.response_headers, [set("A", "1")]);
+        assert_eq!(edits.response_headers, [Edit::set("A", "1")]);
     }
     let all = backend(
         "rp",
@@ -164,17 +141,24 @@ fn edits_of_a_backend_come_before_those_of_its_paths() {
     assert_eq!(
         edits.request_headers,
         [
-            set("Authorization", "Bearer s3cret"),
-            remove("Cookie"),
-            append("X-Hop", "one"),
-            set("Host", "h:80"),
-            set("Authorization", "none"),
+            Edit::set("Authorization", "Bearer s3cret"),
+            Edit::remove("Cookie"),
+            Edit::append("X-Hop", "one"),
+            Edit::set("Host", "h:80"),
+            Edit::set("Authorization", "none"),
         ]
     );
-    assert_eq!(edits.request_params, [append("a", "b"), remove("c")]);
+    assert_eq!(
+        edits.request_params,
+        [Edit::append("a", "b"), Edit::remove("c")]
+    );
     assert_eq!(
         edits.response_headers,
-        [remove("Server"), append("Vary", "Accept"), set("X", "$5")]
+        [
+            Edit::remove("Server"),
+            Edit::append("Vary", "Accept"),
+            Edit::set("X", "$5")
+        ]
     );
     assert_eq!(edits.response_code, Some(503));
     assert_eq!(edits.response_body.as_deref(), Some(&b"gone"[..]));
@@ -221,12 +205,15 @@ backends:
         cors,
         [
             &Cors::Replace(vec![]),
-            &Cors::Replace(vec![set("Access-Control-Allow-Origin", "https://s3cret")]),
+            &Cors::Replace(vec![Edit::set(
+                "Access-Control-Allow-Origin",
+                "https://s3cret"
+            )]),
             &Cors::Preserve,
             &Cors::Disable,
             &Cors::Merge(vec![
-                append("Access-Control-Allow-Headers", "X"),
-                remove("access-control-max-age"),
+                Edit::append("Access-Control-Allow-Headers", "X"),
+                Edit::remove("access-control-max-age"),
             ]),
         ]
     );
@@ -251,7 +238,7 @@ fn handlers_are_those_of_the_provider() {
     let edits = rules[1].edits.as_ref().unwrap();
     assert_eq!(
         edits.response_headers,
-        [set("Content-Type", "application/json")]
+        [Edit::set("Content-Type", "application/json")]
     );
     let plan = valid(
         "backends:\n  a: {provider: alb, paths: [{path: /x}, {path: /y, handler: localresponse}], alb: {pool: []}}\n",
