@@ -64,16 +64,11 @@ pub(crate) async fn run(task: &Task<'_>, client: &mut Client) -> Result<(), Fail
     };
     let reading = pace();
     reading.whole();
-    let bound = Bound {
-        // Without a bound of the listener's, what may be captured of an answer is enough for a request too.
-        bytes_max: task
-            .listener
-            .request_body_bytes_max
-            .unwrap_or(task.backend.capture_bytes_max),
-        truncate: task.listener.truncate_request_body,
-    };
     let framing = client.head.framing();
-    let body = RequestBody::of(framing, read_whole(client, &reading, bound).await?);
+    let body = RequestBody::of(
+        framing,
+        read_whole(client, &reading, Bound::of(task)).await?,
+    );
     pace().whole();
     client.watch.watch_peer(true);
     let question = Question::as_it_came(task, client, &body);

@@ -2,7 +2,8 @@
 
 use ringway_io::net::http1::{BodyDecoder, TrailerLimits, Version, write};
 
-use super::{Download, End};
+use super::End;
+use super::download::Download;
 use crate::compress::{COMPRESS_STEP_BYTES, Compressor};
 use crate::headers;
 use crate::limits::RELAY_BYTES;

@@ -38,17 +38,12 @@ pub(super) async fn read(
     client: &mut Client,
     tries: &Tries<'_>,
 ) -> Result<Upload, Failure> {
-    let bound = Bound {
-        bytes_max: task
-            .listener
-            .request_body_bytes_max
-            .unwrap_or(task.backend.capture_bytes_max),
-        truncate: task.listener.truncate_request_body,
-    };
     let watch = client.watch.clone();
     let pace = Pace::until(&watch, tries.last_at(), task.listener.body_progress_timeout);
     pace.whole();
-    let raw = read_whole(client, &pace, bound).await?.into_pieces();
+    let raw = read_whole(client, &pace, Bound::of(task))
+        .await?
+        .into_pieces();
     Ok(Upload::of_form(client, Form::of(raw)))
 }
 

@@ -3,7 +3,7 @@
 use ringway_io::net::http1::{BodyDecoder, BodyFraming, TrailerLimits, write};
 
 use crate::capture::Segments;
-use crate::exchange::Pace;
+use crate::exchange::{Pace, Task};
 use crate::respond::{Failure, Fault};
 use crate::serve::Client;
 
@@ -19,6 +19,17 @@ pub(crate) struct Bound {
 }
 
 impl Bound {
+    /// The listener's. Where it has none, what may be captured of an answer is enough for a request too.
+    pub(crate) fn of(task: &Task<'_>) -> Bound {
+        let listener = task.listener;
+        Bound {
+            bytes_max: listener
+                .request_body_bytes_max
+                .unwrap_or(task.backend.capture_bytes_max),
+            truncate: listener.truncate_request_body,
+        }
+    }
+
     fn exceeded(self) -> Failure {
         Failure::BodyTooLarge {
             bytes_max: self.bytes_max,
