@@ -174,50 +174,54 @@ impl Graph {
 
     /// Every origin below a time series merge must be a Prometheus. Contract: ALB page, 3.
     fn check_leaves(&self, context: &mut Context<'_>, roster: &Roster<'_>) {
-        for (id, _, _) in roster.live() {
-            let Some(pool) = self.pool(id) else {
-                continue;
-            };
-            if pool.mechanism != Mechanism::TimeSeriesMerge {
-                continue;
-            }
-            let mut seen = vec![false; self.pools.len()];
-            for member in &pool.members {
-                let mut wrong = Vec::new();
-                let mut way = vec![id];
-                self.leaves(
-                    roster,
-                    member.backend,
-                    &mut way,
-                    &mut seen,
-                    &mut |leaf, way| {
-                        if leaf.1 == Live::ReverseProxy {
-                            wrong.push(Fault::MergeLeaf {
-                                leaf: roster.name(leaf.0).to_owned(),
-                                provider: leaf.1.name(),
-                                way: names(roster, way),
-                            });
-                        }
-                    },
-                );
-                for fault in wrong {
+        self.each_leaf(
+            roster,
+            Mechanism::TimeSeriesMerge,
+            |member, _, leaf, way| {
+                if leaf.1 == Live::ReverseProxy {
+                    let fault = Fault::MergeLeaf {
+                        leaf: roster.name(leaf.0).to_owned(),
+                        provider: leaf.1.name(),
+                        way: names(roster, way),
+                    };
                     context.fail_value(&member.at, fault);
                 }
-            }
-        }
+            },
+        );
     }
 
-    /// Every origin below a user router is of one provider. Contract: ALB page, 3.
+    /// Every origin below a user router is of one provider; said once for each target. Contract: ALB page, 3.
     fn check_routers(&self, context: &mut Context<'_>, roster: &Roster<'_>) {
+        let mut told: Option<Path> = None;
+        self.each_leaf(roster, Mechanism::UserRouter, |member, first, leaf, way| {
+            if first.1 != leaf.1 && told.as_ref() != Some(&member.at) {
+                let other = roster.name(first.0);
+                let fault = Fault::RouterProviders {
+                    way: names(roster, way),
+                    provider: leaf.1.name(),
+                    other: format!("{other} is of {}", first.1.name()),
+                };
+                context.fail_value(&member.at, fault);
+                told = Some(member.at.clone());
+            }
+        });
+    }
+
+    /// Visits the origins below each ALB of a mechanism, each once: below which member, the first of all, this one,
+    /// the way to it.
+    fn each_leaf(
+        &self,
+        roster: &Roster<'_>,
+        mechanism: Mechanism,
+        mut visit: impl FnMut(&Member, (BackendId, Live), (BackendId, Live), &[BackendId]),
+    ) {
         for (id, _, _) in roster.live() {
-            let is_router = |pool: &&Pool| pool.mechanism == Mechanism::UserRouter;
-            let Some(pool) = self.pool(id).filter(is_router) else {
+            let Some(pool) = self.pool(id).filter(|pool| pool.mechanism == mechanism) else {
                 continue;
             };
             let mut seen = vec![false; self.pools.len()];
             let mut first: Option<(BackendId, Live)> = None;
             for member in &pool.members {
-                let mut wrong = None;
                 let mut way = vec![id];
                 self.leaves(
                     roster,
@@ -225,20 +229,9 @@ impl Graph {
                     &mut way,
                     &mut seen,
                     &mut |leaf, way| {
-                        let first = *first.get_or_insert(leaf);
-                        if first.1 != leaf.1 && wrong.is_none() {
-                            let other = roster.name(first.0);
-                            wrong = Some(Fault::RouterProviders {
-                                way: names(roster, way),
-                                provider: leaf.1.name(),
-                                other: format!("{other} is of {}", first.1.name()),
-                            });
-                        }
+                        visit(member, *first.get_or_insert(leaf), leaf, way);
                     },
                 );
-                if let Some(fault) = wrong {
-                    context.fail_value(&member.at, fault);
-                }
             }
         }
     }
