@@ -94,26 +94,20 @@ pub(crate) fn copy<'a>(
         })
 }
 
-/// Copies names and values into the arena.
-pub(crate) fn copy_texts<'a>(
-    bump: &'a Bump,
-    labels: &[(String, String)],
-) -> Result<Vec<Label<'a>>, MemberFailure> {
-    let text = |text: &str| {
-        bump.try_alloc_str(text)
-            .map(|text| &*text)
-            .map_err(|_| MemberFailure::Limit {
-                limit: "arena bytes",
-            })
-    };
+/// Copies labels with their texts into the arena, sorted by name.
+pub(crate) fn copy_texts(
+    bump: &Bump,
+    mut labels: Vec<(String, String)>,
+) -> Result<&[Label<'_>], MemberFailure> {
+    labels.sort_unstable();
     let mut copied = Vec::with_capacity(labels.len());
-    for (name, value) in labels {
+    for (name, value) in &labels {
         copied.push(Label {
-            name: text(name)?,
-            value: text(value)?,
+            name: keep(bump, name)?,
+            value: keep(bump, value)?,
         });
     }
-    Ok(copied)
+    copy(bump, &copied)
 }
 
 /// Reads the form that servers write: no white space, no escapes.

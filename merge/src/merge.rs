@@ -16,8 +16,6 @@ pub use contract::{
     Answer, GroupEvents, GroupSpec, MemberSpec, MergeOptions, Merged, Progress, Slot, SlotFailure,
 };
 
-use std::collections::BTreeMap;
-
 use crate::arena::Arena;
 use crate::error::MemberFailure;
 use crate::labels::{self, Label, LabelSet};
@@ -86,8 +84,8 @@ pub struct Merge<'a> {
     slots: Vec<SlotState<'a>>,
     /// Index of the first slot of each group.
     starts: Vec<usize>,
-    /// Labels of slots that somebody below the member answered for.
-    answerers: BTreeMap<usize, Vec<Label<'a>>>,
+    /// Labels of whoever answered, sorted by name; by slot index.
+    injected: Vec<&'a [Label<'a>]>,
     /// Slots being read, in order of arrival.
     reading: Vec<usize>,
     unreported: usize,
@@ -134,7 +132,7 @@ impl<'a> Merge<'a> {
             options,
             slots,
             starts,
-            answerers: BTreeMap::new(),
+            injected: vec![&[]; count],
             reading: Vec::new(),
             unreported: count,
             phase: Phase::Reading,
@@ -165,16 +163,11 @@ impl<'a> Merge<'a> {
         if body.len() > crate::limits::BODY_BYTES_MAX {
             return self.settle(index, SlotState::Failed(MemberFailure::Truncated));
         }
-        if let Some(labels) = injected_labels {
-            match labels::copy_texts(self.arena.bump(), &labels) {
-                Ok(labels) => drop(self.answerers.insert(index, labels)),
-                Err(failure) => return self.settle(index, SlotState::Failed(failure)),
-            }
-        }
-        let injected = match self.injected(index) {
-            Ok(injected) => injected,
+        match labels::copy_texts(self.arena.bump(), injected_labels) {
+            Ok(labels) => self.injected[index] = labels,
             Err(failure) => return self.settle(index, SlotState::Failed(failure)),
-        };
+        }
+        let injected = self.read_with(index);
         let Some(body) = self.arena.keep(index, body) else {
             return self.settle(index, SlotState::Failed(MemberFailure::Internal));
         };
@@ -255,29 +248,16 @@ impl<'a> Merge<'a> {
         }
     }
 
-    /// The labels of whoever answered for a slot.
-    fn labels_of(&self, index: usize) -> Vec<Label<'a>> {
-        if let Some(labels) = self.answerers.get(&index) {
-            return labels.clone();
-        }
-        let slot = self.slot_at(index);
-        let member = &self.groups[slot.group].members[slot.member];
-        let label = |(name, value): &'a (String, String)| Label { name, value };
-        member.injected_labels.iter().map(label).collect()
-    }
-
-    /// Returns the labels that the reader adds to every label set of the slot, sorted by name.
-    fn injected(&self, index: usize) -> Result<&'a [Label<'a>], MemberFailure> {
+    /// Returns the labels that the reader adds to every label set of the slot.
+    fn read_with(&self, index: usize) -> &'a [Label<'a>] {
         let is_list = matches!(
             self.plan.endpoint,
             Endpoint::Labels | Endpoint::LabelValues(_)
         );
-        if self.plan.strips_injected_labels || is_list {
-            return Ok(&[]);
+        match self.plan.strips_injected_labels || is_list {
+            true => &[],
+            false => self.injected[index],
         }
-        let mut labels = self.labels_of(index);
-        labels.sort_unstable();
-        labels::copy(self.arena.bump(), &labels)
     }
 
     // === phases ===
@@ -334,7 +314,7 @@ impl<'a> Merge<'a> {
         index: usize,
         mut parsed: Parsed<'a>,
     ) -> Result<Parsed<'a>, MemberFailure> {
-        for Label { name, value } in self.labels_of(index) {
+        for &Label { name, value } in self.injected[index] {
             let text = match &self.plan.endpoint {
                 Endpoint::Labels if !parsed.series.is_empty() => name,
                 Endpoint::LabelValues(wanted) if wanted == name => value,

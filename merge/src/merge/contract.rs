@@ -12,7 +12,7 @@ pub struct GroupSpec {
 }
 
 impl GroupSpec {
-    /// Returns a group of one member of the same name, without injected labels.
+    /// Returns a group of one member of the same name.
     pub fn single(name: &str) -> Self {
         Self {
             name: name.to_owned(),
@@ -26,19 +26,16 @@ impl GroupSpec {
 pub struct MemberSpec {
     /// The backend's name.
     pub name: String,
-    /// `prometheus.labels` of the backend.
-    pub injected_labels: Vec<(String, String)>,
     /// Whether this is the group's first configured member (it may be missing here because it is
     /// not live); taking another one counts as a fallback.
     pub is_first: bool,
 }
 
 impl MemberSpec {
-    /// Returns a first configured member without injected labels.
+    /// Returns a first configured member.
     pub fn new(name: &str) -> Self {
         Self {
             name: name.to_owned(),
-            injected_labels: Vec::new(),
             is_first: true,
         }
     }
@@ -82,17 +79,17 @@ pub struct Answer {
     pub status: u16,
     /// Body.
     pub body: Vec<u8>,
-    /// Labels to inject instead of the member's: those of whoever answered below it.
-    pub injected_labels: Option<Vec<(String, String)>>,
+    /// `prometheus.labels` of the backend that answered, which may stand below the member.
+    pub injected_labels: Vec<(String, String)>,
 }
 
 impl Answer {
-    /// Returns an answer of the member itself.
+    /// Returns an answer without injected labels.
     pub fn new(status: u16, body: Vec<u8>) -> Self {
         Self {
             status,
             body,
-            injected_labels: None,
+            injected_labels: Vec::new(),
         }
     }
 }

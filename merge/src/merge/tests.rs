@@ -11,8 +11,10 @@ enum Report<'t> {
     Matrix(&'t str),
     Body(u16, &'t str),
     Fails,
+    /// A report of a backend with this label `region`.
+    Region(&'t str, &'t Report<'t>),
 }
-use Report::{Body, Fails, Matrix, Vector};
+use Report::{Body, Fails, Matrix, Region, Vector};
 
 fn body_of(kind: &str, series: &str) -> Vec<u8> {
     format!(r#"{{"status":"success","data":{{"resultType":"{kind}","result":[{series}]}}}}"#)
@@ -51,13 +53,27 @@ fn merge_with(
                     member,
                     variant,
                 };
-                match reports.next().expect("a report for every slot") {
-                    Vector(series) => merge.add(slot, Answer::new(200, body_of("vector", series))),
-                    Matrix(series) => merge.add(slot, Answer::new(200, body_of("matrix", series))),
-                    Body(status, body) => {
-                        merge.add(slot, Answer::new(*status, body.as_bytes().to_vec()));
-                    }
-                    Fails => merge.fail(slot, MemberFailure::Unreachable),
+                let mut report = reports.next().expect("a report for every slot");
+                let mut injected_labels = Vec::new();
+                if let Region(region, inner) = report {
+                    injected_labels.push(("region".to_owned(), (*region).to_owned()));
+                    report = inner;
+                }
+                let answer = match report {
+                    Vector(series) => Some(Answer::new(200, body_of("vector", series))),
+                    Matrix(series) => Some(Answer::new(200, body_of("matrix", series))),
+                    Body(status, body) => Some(Answer::new(*status, body.as_bytes().to_vec())),
+                    Fails | Region(..) => None,
+                };
+                match answer {
+                    Some(answer) => merge.add(
+                        slot,
+                        Answer {
+                            injected_labels,
+                            ..answer
+                        },
+                    ),
+                    None => merge.fail(slot, MemberFailure::Unreachable),
                 }
                 while merge.step(units) == Progress::More {}
             }
@@ -348,56 +364,31 @@ fn lists_warn_of_missing_groups_too() {
 
 #[test]
 fn injected_labels_follow_the_strategy() {
-    let mut groups = two();
-    groups[0].members[0].injected_labels = vec![("region".to_owned(), "us".to_owned())];
-    groups[1].members[0].injected_labels = vec![("region".to_owned(), "eu".to_owned())];
     let native = r#"{"metric":{"region":"native"},"value":[1,"1"]}"#;
+    let reports = [Region("us", &Vector(native)), Region("eu", &Vector(native))];
     let expected = concat!(
         r#"{"metric":{"region":"eu"},"value":[1,"1"]},"#,
         r#"{"metric":{"region":"us"},"value":[1,"1"]}"#
     );
-    assert_eq!(
-        result("x", &groups, &[Vector(native), Vector(native)]),
-        expected
-    );
+    assert_eq!(result("x", &two(), &reports), expected);
     // Stripped where values combine: a native label of the same name survives.
     let expected = r#"{"metric":{"region":"native"},"value":[1,"2"]}"#;
-    assert_eq!(
-        result("sum(x)", &groups, &[Vector(native), Vector(native)]),
-        expected
-    );
+    assert_eq!(result("sum(x)", &two(), &reports), expected);
 }
 
 #[test]
-fn labels_of_whoever_answered_go_before_those_of_the_member() {
-    let mut groups = two();
-    groups[0].members[0].injected_labels = vec![("region".to_owned(), "us".to_owned())];
-    let plan = plan(&Endpoint::Query, Some("x"), &PlanOptions::default());
-    let arena = Arena::new(crate::limits::ARENA_BYTES_DEFAULT, groups.len());
-    let mut merge = Merge::new(&arena, &plan, &groups, MergeOptions::default());
-    let labels = [Some(vec![("region".to_owned(), "eu".to_owned())]), None];
-    for (group, injected_labels) in labels.into_iter().enumerate() {
-        let body = r#"{"status":"success","data":{"resultType":"vector","result":[{"metric":{},"value":[1,"1"]}]}}"#;
-        let slot = Slot {
-            group,
-            member: 0,
-            variant: 0,
-        };
-        let answer = Answer {
-            injected_labels,
-            ..Answer::new(200, body.into())
-        };
-        merge.add(slot, answer);
-    }
-    let text = String::from_utf8(merge.finish().body.concat()).expect("UTF-8");
+fn labels_of_whoever_answered_are_those_of_its_series() {
+    let reports = [
+        Region("eu", &Vector(r#"{"metric":{},"value":[1,"1"]}"#)),
+        Vector(r#"{"metric":{},"value":[1,"1"]}"#),
+    ];
+    let (_, text) = merge("x", &two(), &reports);
     let expected = r#"[{"metric":{},"value":[1,"1"]},{"metric":{"region":"eu"},"value":[1,"1"]}]"#;
     assert!(text.contains(expected), "{text}");
 }
 
 #[test]
 fn metadata_lists_are_sorted_unions() {
-    let mut groups = two();
-    groups[0].members[0].injected_labels = vec![("region".to_owned(), "us".to_owned())];
     let cases = [
         (
             Endpoint::Labels,
@@ -429,8 +420,8 @@ fn metadata_lists_are_sorted_unions() {
         let plan = plan(&endpoint, None, &PlanOptions::default());
         let wrap = |data| format!(r#"{{"status":"success","data":{data}}}"#);
         let (first, second) = (wrap(first), wrap(second));
-        let reports = [Body(200, &first), Body(200, &second)];
-        let (_, text) = merge_with(&plan, &groups, MergeOptions::default(), &reports, 1);
+        let reports = [Region("us", &Body(200, &first)), Body(200, &second)];
+        let (_, text) = merge_with(&plan, &two(), MergeOptions::default(), &reports, 1);
         assert_eq!(text, wrap(expected), "{endpoint:?}");
     }
 }

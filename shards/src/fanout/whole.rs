@@ -32,8 +32,8 @@ pub(crate) struct Fetched {
     pub(crate) headers: Vec<(Vec<u8>, Vec<u8>)>,
     /// Body, content coding undone.
     pub(crate) body: Vec<u8>,
-    /// Labels of the origin that answered below a member; `None`: the member answered itself.
-    pub(crate) injected_labels: Option<Vec<(String, String)>>,
+    /// Labels of the backend that answered, which may stand below the member.
+    pub(crate) injected_labels: Vec<(String, String)>,
 }
 
 /// What may be kept of an answer.
@@ -97,7 +97,7 @@ impl Opened {
             status,
             headers,
             body,
-            injected_labels: None,
+            injected_labels: Vec::new(),
         })
     }
 
@@ -207,7 +207,7 @@ impl Whole {
             status: self.head.status(),
             headers: kept_headers(&self.head, &self.head_text),
             body: capture.finish()?,
-            injected_labels: None,
+            injected_labels: Vec::new(),
         })
     }
 }

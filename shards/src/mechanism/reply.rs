@@ -10,7 +10,7 @@ use crate::capture::{Capture, Segments};
 use crate::exchange::{self, Pace, Task};
 use crate::fanout::{Fetched, Opened, Room, Whole};
 use crate::passage::Passage;
-use crate::plan::{BackendKind, LocalAnswer};
+use crate::plan::LocalAnswer;
 use crate::reply as answer;
 use crate::respond::{Failure, Fault, Words};
 use crate::serve::Client;
@@ -134,9 +134,7 @@ impl<'v> Reply<'v> {
             }
             Come::Whole(whole) => whole.decode(task.shard, room).await?,
         };
-        if let BackendKind::Origin(origin) = &self.passage.backend().kind {
-            fetched.injected_labels = Some(origin.injected_labels.clone());
-        }
+        fetched.injected_labels = self.passage.backend().injected_labels().to_vec();
         self.passage.behind(outer).amend(&mut fetched);
         Ok(fetched)
     }

@@ -44,7 +44,7 @@ impl Passage<'_> {
             status: local.status,
             headers: Vec::new(),
             body: local.body.to_vec(),
-            injected_labels: None,
+            injected_labels: self.backend().injected_labels().to_vec(),
         };
         self.amend(&mut fetched);
         fetched

@@ -130,7 +130,7 @@ fn a_member_of_a_fan_out_has_its_own_changes_of_answers() {
             (b"ETag".to_vec(), b"\"1\"".to_vec()),
         ],
         body: b"origin".to_vec(),
-        injected_labels: None,
+        injected_labels: Vec::new(),
     };
     member.amend(&mut fetched);
     let expected = [

@@ -43,6 +43,16 @@ pub struct Backend {
     pub kind: BackendKind,
 }
 
+impl Backend {
+    /// Labels that it adds to each series. Those of origins below an ALB are theirs.
+    pub fn injected_labels(&self) -> &[(String, String)] {
+        match &self.kind {
+            BackendKind::Origin(origin) => &origin.injected_labels,
+            BackendKind::Alb(_) => &[],
+        }
+    }
+}
+
 /// What a backend does with a request.
 #[derive(Debug)]
 pub enum BackendKind {

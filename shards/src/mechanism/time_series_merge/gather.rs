@@ -278,7 +278,7 @@ async fn ask_member(
             let ask = question.of_origin((backend, origin), &passage, &made.body);
             let limit = origin.timeout.min(settings.timeout);
             let mut fetched = Box::pin(fetch(ask, room, limit)).await?;
-            fetched.injected_labels = Some(origin.injected_labels.clone());
+            fetched.injected_labels = backend.injected_labels().to_vec();
             fetched
         }
         Terminal::Merge(inner) => nested(asking, inner, &passage, query).await?,
@@ -350,7 +350,7 @@ async fn nested(
         headers: outcome.headers,
         body: outcome.body.concat(),
         // Its own merge has injected them.
-        injected_labels: Some(Vec::new()),
+        injected_labels: Vec::new(),
     })
 }
 
@@ -454,7 +454,7 @@ async fn merge(
                 let answer = Answer {
                     status: fetched.status,
                     body: std::mem::take(&mut fetched.body),
-                    injected_labels: fetched.injected_labels.take(),
+                    injected_labels: std::mem::take(&mut fetched.injected_labels),
                 };
                 merge.add(slot, answer);
                 kept.push((slot, fetched));
@@ -496,7 +496,6 @@ fn line_up<'v>(
             .map(|backend| backend.id);
         let specs = in_group.iter().map(|member| MemberSpec {
             name: member.backend.name.to_string(),
-            injected_labels: injected_labels(member).to_vec(),
             is_first: first.is_none_or(|id| id == member.backend.id),
         });
         groups.push(GroupSpec {
@@ -508,25 +507,15 @@ fn line_up<'v>(
     Lineup { groups, members }
 }
 
-/// Labels of an origin. Those of origins below an ALB come with their answers.
-fn injected_labels(member: &Member) -> &[(String, String)] {
-    match &member.backend.kind {
-        BackendKind::Origin(origin) => &origin.injected_labels,
-        BackendKind::Alb(_) => &[],
-    }
-}
-
 /// Names of the labels that may be injected below the live members of a pool. Contract: ALB page, 7.
 fn injected_names<'v>(view: &'v View, pool: &'v Pool, names: &mut Vec<&'v str>, depth: usize) {
     for member in &pool.live {
-        match &member.backend.kind {
-            BackendKind::Origin(origin) => {
-                names.extend(origin.injected_labels.iter().map(|(name, _)| &**name));
-            }
-            BackendKind::Alb(alb) if depth < HOPS_MAX => {
-                injected_names(view, view.table.pool(alb.pool), names, depth + 1);
-            }
-            BackendKind::Alb(_) => {}
+        let own = member.backend.injected_labels();
+        names.extend(own.iter().map(|(name, _)| &**name));
+        if let BackendKind::Alb(alb) = &member.backend.kind
+            && depth < HOPS_MAX
+        {
+            injected_names(view, view.table.pool(alb.pool), names, depth + 1);
         }
     }
 }
