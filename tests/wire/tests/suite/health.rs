@@ -12,6 +12,17 @@ fn status(code: u16) -> Vec<u8> {
     format!("HTTP/1.1 {code} X\r\nContent-Length: 0\r\n\r\n").into_bytes()
 }
 
+/// An origin that answers 200, and 500 once it is told that it is not well.
+pub(crate) fn while_well() -> (Origin, Arc<AtomicBool>) {
+    let well = Arc::new(AtomicBool::new(true));
+    let flag = well.clone();
+    let origin = Origin::answering(move |_| match flag.load(Ordering::SeqCst) {
+        true => ok("x"),
+        false => status(500),
+    });
+    (origin, well)
+}
+
 /// A backend `web` with these keys of `healthcheck`, in a pool `lb` of its own.
 fn yaml(origin: std::net::SocketAddr, check: &str) -> String {
     format!(
@@ -299,12 +310,7 @@ fn mixed_results_leave_a_backend_initializing_and_in_its_pool() {
 
 #[test]
 fn a_member_that_is_down_gets_no_requests_until_it_is_up() {
-    let well = Arc::new(AtomicBool::new(true));
-    let flag = well.clone();
-    let origin = Origin::answering(move |_| match flag.load(Ordering::SeqCst) {
-        true => ok("x"),
-        false => status(500),
-    });
+    let (origin, well) = while_well();
     let ringway = start(&origin, QUICK);
     becomes(&ringway, "available");
     assert_eq!(ringway.get("/").status, 200);
@@ -418,12 +424,7 @@ fn floors_and_their_resets_are_gauges() {
 
 #[test]
 fn probes_are_counted_by_result_and_timed() {
-    let well = Arc::new(AtomicBool::new(true));
-    let flag = well.clone();
-    let origin = Origin::answering(move |_| match flag.load(Ordering::SeqCst) {
-        true => ok("x"),
-        false => status(500),
-    });
+    let (origin, well) = while_well();
     let ringway = start(&origin, QUICK);
     let web = ("backend_name", "web");
     let state = || ringway.metric("ringway_healthcheck_target_state", &[web]);

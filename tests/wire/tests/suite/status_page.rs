@@ -1,10 +1,12 @@
 //! The status page: its forms, its validators, and what it is in a browser.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use ringway_wire::{Answer, Client, Gate, Origin, Port, Ringway, Setup, browse, eventually, ok};
 use serde_json::Value;
+
+use crate::health::while_well;
 
 const BROWSER: &str = "text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8";
 
@@ -138,12 +140,7 @@ fn json_and_yaml_list_the_groups() {
 
 #[test]
 fn an_unchanged_page_is_not_sent_again() {
-    let well = Arc::new(AtomicBool::new(true));
-    let flag = well.clone();
-    let origin = Origin::answering(move |_| match flag.load(Ordering::SeqCst) {
-        true => ok("x"),
-        false => b"HTTP/1.1 500 X\r\nContent-Length: 0\r\n\r\n".to_vec(),
-    });
+    let (origin, well) = while_well();
     let gone = Port::claim();
     let ringway = states(&origin, &gone);
     let first = page(&ringway, "*/*");
@@ -356,12 +353,7 @@ fn relay(
 
 #[test]
 fn a_change_shows_without_a_reload() {
-    let well = Arc::new(AtomicBool::new(true));
-    let flag = well.clone();
-    let origin = Origin::answering(move |_| match flag.load(Ordering::SeqCst) {
-        true => ok("x"),
-        false => b"HTTP/1.1 500 X\r\nContent-Length: 0\r\n\r\n".to_vec(),
-    });
+    let (origin, well) = while_well();
     let gone = Port::claim();
     let ringway = states(&origin, &gone);
     let (asks, goes_on) = (Gate::new(), Gate::new());
