@@ -34,6 +34,8 @@
 
 mod arena;
 mod error;
+mod eval;
+mod execute;
 mod labels;
 pub mod limits;
 mod merge;
@@ -50,9 +52,13 @@ mod write;
 
 pub use arena::Arena;
 pub use error::MemberFailure;
+pub use execute::Execution;
 pub use merge::{
     Answer, GroupEvents, GroupSpec, MemberSpec, Merge, MergeOptions, Merged, Progress, Slot,
     SlotFailure, merge_one,
 };
-pub use plan::{Ask, Endpoint, Plan, PlanOptions, PlanWarning, Variant, label_asked_for, plan};
+pub use plan::{
+    Ask, Clock, Dialect, Endpoint, Grid, Plan, PlanOptions, PlanWarning, Variant, Window,
+    label_asked_for, plan,
+};
 pub use strategy::Strategy;

@@ -77,6 +77,7 @@ const COMPARE_UNITS: usize = 24;
 #[derive(Debug)]
 pub struct Merge<'a> {
     arena: &'a Arena,
+    first_slot: usize,
     plan: &'a Plan,
     groups: &'a [GroupSpec],
     options: MergeOptions,
@@ -111,6 +112,17 @@ impl<'a> Merge<'a> {
         groups: &'a [GroupSpec],
         options: MergeOptions,
     ) -> Self {
+        Self::with_slots(arena, 0, plan, groups, options)
+    }
+
+    /// The same, with the arena's slots from `first_slot` on.
+    pub(crate) fn with_slots(
+        arena: &'a Arena,
+        first_slot: usize,
+        plan: &'a Plan,
+        groups: &'a [GroupSpec],
+        options: MergeOptions,
+    ) -> Self {
         let variants = plan.variants.len();
         let mut starts = Vec::with_capacity(groups.len());
         let mut count = 0;
@@ -127,6 +139,7 @@ impl<'a> Merge<'a> {
         };
         Self {
             arena,
+            first_slot,
             plan,
             groups,
             options,
@@ -168,7 +181,7 @@ impl<'a> Merge<'a> {
             Err(failure) => return self.settle(index, SlotState::Failed(failure)),
         }
         let injected = self.read_with(index);
-        let Some(body) = self.arena.keep(index, body) else {
+        let Some(body) = self.arena.keep(self.first_slot + index, body) else {
             return self.settle(index, SlotState::Failed(MemberFailure::Internal));
         };
         let reader = Reader::new(body, self.arena.bump(), injected);
@@ -205,17 +218,22 @@ impl<'a> Merge<'a> {
     /// Returns the answer. Slots that were never reported count as unreachable; work that is left
     /// is done at once.
     pub fn finish(mut self) -> Merged {
-        for index in 0..self.slots.len() {
-            if matches!(self.slots[index], SlotState::Waiting) {
-                self.settle(index, SlotState::Failed(MemberFailure::Unreachable));
-            }
-        }
+        self.give_up();
         while self.step(crate::limits::STEP_UNITS_DEFAULT) != Progress::Done {}
         self.merged.body = self.output.finish();
         self.merged
     }
 
     // === slots ===
+
+    /// Slots that were never reported count as unreachable.
+    pub(crate) fn give_up(&mut self) {
+        for index in 0..self.slots.len() {
+            if matches!(self.slots[index], SlotState::Waiting) {
+                self.settle(index, SlotState::Failed(MemberFailure::Unreachable));
+            }
+        }
+    }
 
     fn waiting(&self, slot: Slot) -> Option<usize> {
         let group = self.groups.get(slot.group)?;

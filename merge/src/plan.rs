@@ -5,7 +5,10 @@
 //! the aggregations that merge, per-series expressions, constants; everything else is sent as is
 //! and carries a warning (decision 25). Called once per request; calls [`crate::query`].
 
+mod dialect;
+mod grid;
 mod reach;
+mod split;
 #[cfg(test)]
 mod tests;
 
@@ -13,7 +16,10 @@ use crate::query::{
     self, Aggregate, Binary, Grouping, Kind, Node, OperatorKind, Selector, Subquery, When,
 };
 use crate::strategy::Strategy;
+pub use dialect::Dialect;
+pub use grid::{Clock, Grid};
 use reach::{Clash, Reach, reach};
+pub(crate) use split::{Local, Part};
 
 /// A mergeable API path.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -30,10 +36,15 @@ pub enum Endpoint {
     LabelValues(String),
 }
 
-/// What the planner may assume; empty for now.
+/// What the planner may assume.
 #[derive(Debug, Clone, Default)]
 #[non_exhaustive]
-pub struct PlanOptions {}
+pub struct PlanOptions {
+    /// The times of the request; without them nothing is evaluated here.
+    pub clock: Option<Clock>,
+    /// Selectors alone are asked for, and everything else is evaluated here.
+    pub fetches_only: bool,
+}
 
 /// Which groups a plan needs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -51,6 +62,17 @@ pub struct Variant {
     pub name: &'static str,
     /// Replaces the `query` parameter; `None` leaves the request as it came.
     pub query: Option<String>,
+    /// Replaces the times of the request, and makes it an instant or a range query.
+    pub window: Option<Window>,
+}
+
+/// Times of a request to a member.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Window {
+    /// `/api/v1/query` at a Unix time in milliseconds.
+    Instant(i64),
+    /// `/api/v1/query_range`
+    Range(Grid),
 }
 
 /// Why the plan may not be exact over several groups.
@@ -185,6 +207,8 @@ pub struct Plan {
     pub warnings: Vec<PlanWarning>,
     pub(crate) endpoint: Endpoint,
     pub(crate) sharing: Sharing,
+    /// What is evaluated here, over the merged answers of parts; `variants` are then all parts'.
+    pub(crate) local: Option<Box<Local>>,
 }
 
 impl Plan {
@@ -201,12 +225,14 @@ impl Plan {
             variants: vec![Variant {
                 name: "",
                 query: None,
+                window: None,
             }],
             ask: Ask::EveryGroup,
             strips_injected_labels: strategy != Strategy::Dedup,
             warnings: Vec::new(),
             endpoint: endpoint.clone(),
             sharing: Sharing::Ignored,
+            local: None,
         }
     }
 
@@ -245,14 +271,19 @@ pub fn label_asked_for<'l>(text: &str, labels: &[&'l str]) -> Option<&'l str> {
 /// Plans a request. `query` is the PromQL text; the metadata paths have none. Never fails: what
 /// cannot be planned is sent as is and says so in a warning.
 pub fn plan(endpoint: &Endpoint, query: Option<&str>, options: &PlanOptions) -> Plan {
-    let PlanOptions {} = options;
     let text = match (endpoint, query) {
         (Endpoint::Query | Endpoint::QueryRange, Some(text)) => text,
         // Without a query every server says the same: bad data.
         _ => return Plan::new(endpoint, Strategy::Dedup),
     };
     match query::parse(text) {
-        Ok(tree) => plan_tree(endpoint, text, &tree),
+        Ok(tree) => match options
+            .clock
+            .and_then(|clock| split::split(endpoint, &tree, clock, options))
+        {
+            Some(plan) => plan,
+            None => plan_tree(endpoint, text, &tree),
+        },
         Err(reason) => {
             Plan::new(endpoint, Strategy::Dedup).warn(Some(PlanWarning::Unplanned { reason }))
         }
@@ -322,10 +353,12 @@ fn plan_aggregate(endpoint: &Endpoint, text: &str, aggregate: &Aggregate) -> Pla
                 Variant {
                     name: "avg-sum",
                     query: Some(sum),
+                    window: None,
                 },
                 Variant {
                     name: "avg-count",
                     query: Some(count),
+                    window: None,
                 },
             ],
             ..plan

@@ -3,6 +3,7 @@
 //! Owns the door to promql-parser. [`parse`] never runs longer than the bounds of
 //! [`crate::limits`] allow and never panics; regular expressions stay text.
 
+pub(crate) mod print;
 mod text;
 
 use std::time::{Duration, SystemTime};
@@ -36,6 +37,14 @@ pub enum Node {
     Binary(Binary),
     /// Unary minus.
     Negate(Box<Node>),
+    /// What part `index` of a plan was answered: stands for an expression that the servers
+    /// evaluated.
+    Part {
+        /// Index into the plan's parts.
+        index: usize,
+        /// The type of what it stands for.
+        kind: Kind,
+    },
 }
 
 /// A selector of series.
@@ -233,13 +242,14 @@ impl Node {
                 _ => Kind::Vector,
             },
             Self::Negate(input) => input.kind(),
+            Self::Part { kind, .. } => *kind,
         }
     }
 
     /// Returns the direct operands, parameters first.
     pub fn children(&self) -> Vec<&Node> {
         match self {
-            Self::Number(_) | Self::Text(_) | Self::Selector(_) => Vec::new(),
+            Self::Number(_) | Self::Text(_) | Self::Selector(_) | Self::Part { .. } => Vec::new(),
             Self::Subquery(subquery) => vec![&subquery.input],
             Self::Call { arguments, .. } => arguments.iter().collect(),
             Self::Aggregate(aggregate) => aggregate
@@ -445,6 +455,7 @@ fn when(offset: Option<&promql::Offset>, at: Option<&promql::AtModifier>) -> Whe
     When { offset_ms, at }
 }
 
-fn milliseconds(duration: Duration) -> i64 {
+/// Whole milliseconds.
+pub(crate) fn milliseconds(duration: Duration) -> i64 {
     i64::try_from(duration.as_millis()).unwrap_or(i64::MAX)
 }

@@ -83,6 +83,8 @@ impl Traits {
 pub(super) fn reach(node: &Node, order_matters: bool) -> Reach {
     match node {
         Node::Number(_) | Node::Text(_) => Reach::Constant,
+        // Already global.
+        Node::Part { .. } => Reach::Global,
         Node::Selector(selector) => Reach::PerSeries(selector_traits(selector)),
         Node::Subquery(subquery) => map(reach(&subquery.input, false), Traits::windowed),
         Node::Negate(input) => map(reach(input, order_matters), Traits::without_name),

@@ -1,0 +1,53 @@
+//! What every operation of one evaluation has at hand.
+
+use std::cell::RefCell;
+
+use bumpalo::Bump;
+
+use super::pace::Pace;
+use crate::limits::WARNINGS_MAX;
+use crate::plan::{Clock, Dialect};
+
+/// The surroundings of an evaluation.
+#[derive(Debug)]
+pub(crate) struct Env<'a> {
+    pub(crate) bump: &'a Bump,
+    pub(crate) pace: &'a Pace,
+    pub(crate) clock: Clock,
+    pub(crate) notes: RefCell<Notes>,
+}
+
+/// Annotations of the answer, each text once.
+#[derive(Debug, Default)]
+pub(crate) struct Notes {
+    pub(crate) warnings: Vec<String>,
+    pub(crate) infos: Vec<String>,
+}
+
+impl Env<'_> {
+    pub(crate) fn dialect(&self) -> Dialect {
+        self.clock.dialect
+    }
+
+    /// Adds `PromQL warning: {text}`.
+    pub(crate) fn warn(&self, text: &str) {
+        note(
+            &mut self.notes.borrow_mut().warnings,
+            format!("PromQL warning: {text}"),
+        );
+    }
+
+    /// Adds `PromQL info: {text}`.
+    pub(crate) fn inform(&self, text: &str) {
+        note(
+            &mut self.notes.borrow_mut().infos,
+            format!("PromQL info: {text}"),
+        );
+    }
+}
+
+fn note(texts: &mut Vec<String>, text: String) {
+    if texts.len() < WARNINGS_MAX && !texts.contains(&text) {
+        texts.push(text);
+    }
+}
