@@ -15,7 +15,7 @@ use crate::error::MemberFailure;
 use crate::eval::env::Env;
 use crate::eval::error::EvalError;
 use crate::eval::pace::{Pace, drive};
-use crate::eval::{Parts, evaluate};
+use crate::eval::{PartData, Parts, evaluate};
 use crate::merge::{Answer, GroupSpec, Merge, MergeOptions, Merged, Progress, Slot};
 use crate::plan::{Local, Plan};
 use crate::write::{error_body, write_texts};
@@ -28,6 +28,7 @@ pub struct Execution<'a> {
 enum Kind<'a> {
     Direct(Box<Merge<'a>>),
     Local(Box<Evaluation<'a>>),
+    Refused(&'a str),
 }
 
 /// A plan with parts.
@@ -35,6 +36,7 @@ struct Evaluation<'a> {
     arena: &'a Arena,
     local: &'a Local,
     groups: &'a [GroupSpec],
+    options: MergeOptions,
     merges: Vec<Merge<'a>>,
     pace: Rc<Pace>,
     work: Option<Pin<Box<dyn Future<Output = Result<Said, EvalError>> + 'a>>>,
@@ -68,9 +70,19 @@ impl<'a> Execution<'a> {
         groups: &'a [GroupSpec],
         options: &MergeOptions,
     ) -> Self {
-        let kind = match &plan.local {
-            None => Kind::Direct(Box::new(Merge::new(arena, plan, groups, options.clone()))),
-            Some(local) => Kind::Local(Box::new(Evaluation::new(arena, local, groups, options))),
+        let kind = match (&plan.refusal, &plan.local) {
+            (Some(reason), _) => Kind::Refused(reason),
+            (None, None) => {
+                Kind::Direct(Box::new(Merge::new(arena, plan, groups, options.clone())))
+            }
+            (None, Some(local)) => {
+                let mut evaluation = Evaluation::new(arena, local, groups, options);
+                if groups.len() > 1 {
+                    let warnings = plan.warnings.iter().map(ToString::to_string);
+                    evaluation.merged.inexact.extend(warnings);
+                }
+                Kind::Local(Box::new(evaluation))
+            }
         };
         Self { kind }
     }
@@ -78,6 +90,7 @@ impl<'a> Execution<'a> {
     /// Takes the answer of a slot; its variant counts over all parts. See [`Merge::add`].
     pub fn add(&mut self, slot: Slot, answer: Answer) {
         match &mut self.kind {
+            Kind::Refused(_) => {}
             Kind::Direct(merge) => merge.add(slot, answer),
             Kind::Local(evaluation) => {
                 if let Some((part, slot)) = evaluation.part_of(slot) {
@@ -90,6 +103,7 @@ impl<'a> Execution<'a> {
     /// Reports that a slot gave no usable answer.
     pub fn fail(&mut self, slot: Slot, reason: MemberFailure) {
         match &mut self.kind {
+            Kind::Refused(_) => {}
             Kind::Direct(merge) => merge.fail(slot, reason),
             Kind::Local(evaluation) => {
                 if let Some((part, slot)) = evaluation.part_of(slot) {
@@ -102,6 +116,7 @@ impl<'a> Execution<'a> {
     /// Works for about `units`.
     pub fn step(&mut self, units: usize) -> Progress {
         match &mut self.kind {
+            Kind::Refused(_) => Progress::Done,
             Kind::Direct(merge) => merge.step(units),
             Kind::Local(evaluation) => evaluation.step(units),
         }
@@ -110,6 +125,11 @@ impl<'a> Execution<'a> {
     /// Returns the answer; work that is left is done at once.
     pub fn finish(self) -> Merged {
         match self.kind {
+            Kind::Refused(reason) => Merged {
+                status: 422,
+                body: vec![error_body("execution", reason, &[])],
+                ..Merged::default()
+            },
             Kind::Direct(merge) => merge.finish(),
             Kind::Local(evaluation) => evaluation.finish(),
         }
@@ -132,6 +152,7 @@ impl<'a> Evaluation<'a> {
             arena,
             local,
             groups,
+            options: options.clone(),
             merges: local.parts.iter().map(merge).collect(),
             pace: Rc::default(),
             work: None,
@@ -181,54 +202,117 @@ impl<'a> Evaluation<'a> {
 
     /// All parts are merged: starts to evaluate, unless one of them is an error.
     fn begin(&mut self) {
-        let mut answers = Vec::with_capacity(self.merges.len());
-        for (part, merge) in self.merges.drain(..).enumerate() {
-            let mut merged = merge.finish();
-            for event in &mut merged.events {
-                event.variant += self.local.parts[part].first_variant;
+        let mut finished: Vec<Merged> = self.merges.drain(..).map(Merge::finish).collect();
+        if let Some(check) = self.local.check {
+            let shown = finished.remove(check);
+            // What a server says of the query itself. Its data are of no interest.
+            if shown.status == 400 {
+                return self.answer(shown);
             }
-            for failure in &mut merged.failures {
-                failure.slot.variant += self.local.parts[part].first_variant;
-            }
-            self.merged.events.append(&mut merged.events);
-            self.merged.failures.append(&mut merged.failures);
-            self.merged.partial |= merged.partial;
-            self.merged.group_conflicts += merged.group_conflicts;
-            self.merged.leader = self.merged.leader.or(merged.leader);
-            self.merged.status = self.merged.status.max(merged.status);
-            let is_error = !(200..300).contains(&merged.status);
-            if is_error {
-                self.merged = Merged {
-                    status: merged.status,
-                    body: merged.body,
-                    leader: merged.leader,
-                    ..std::mem::take(&mut self.merged)
-                };
-                self.is_done = true;
-                return;
+        }
+        let mut answers = Vec::with_capacity(finished.len());
+        for (part, mut merged) in finished.into_iter().enumerate() {
+            self.take_counts(part, &mut merged);
+            if !(200..300).contains(&merged.status) {
+                return self.answer(merged);
             }
             answers.push(merged.body);
+        }
+        if let Some(text) = self.crossed_budget() {
+            self.merged.status = 422;
+            self.merged.body = vec![error_body("execution", &text, &[])];
+            self.is_done = true;
+            return;
         }
         self.merged.status = self.merged.status.max(200);
         let (arena, local, pace) = (self.arena, self.local, self.pace.clone());
         let members: usize = self.groups.iter().map(|group| group.members.len()).sum();
-        let slots: usize = local
-            .parts
-            .iter()
-            .map(|part| part.plan.variants.len())
-            .sum();
-        let first_slot = members * slots;
+        let variants = local.parts.iter().map(|part| part.plan.variants.len());
+        let first_slot = members * variants.sum::<usize>();
+        let samples_max = self.options.samples_max;
         self.work = Some(Box::pin(async move {
-            work(arena, first_slot, local, &pace, answers).await
+            work(arena, first_slot, local, &pace, (answers, samples_max)).await
         }));
+    }
+
+    /// Answers what a part was answered.
+    fn answer(&mut self, merged: Merged) {
+        self.merged = Merged {
+            status: merged.status,
+            body: merged.body,
+            leader: merged.leader,
+            ..std::mem::take(&mut self.merged)
+        };
+        self.is_done = true;
+    }
+
+    fn take_counts(&mut self, part: usize, merged: &mut Merged) {
+        let first = self.local.parts[part].first_variant;
+        for event in &mut merged.events {
+            event.variant += first;
+        }
+        for failure in &mut merged.failures {
+            failure.slot.variant += first;
+        }
+        self.merged.events.append(&mut merged.events);
+        self.merged.failures.append(&mut merged.failures);
+        self.merged.partial |= merged.partial;
+        self.merged.group_conflicts += merged.group_conflicts;
+        self.merged.series += merged.series;
+        self.merged.samples += merged.samples;
+        self.merged.leader = self.merged.leader.or(merged.leader);
+        self.merged.status = self.merged.status.max(merged.status);
+        self.merged.retry = self.merged.retry.or(merged.retry);
+        for reason in merged.inexact.drain(..) {
+            if !self.merged.inexact.contains(&reason) {
+                self.merged.inexact.push(reason);
+            }
+        }
+    }
+
+    /// Says which budget the answers of all parts together cross, if any.
+    fn crossed_budget(&self) -> Option<String> {
+        let MergeOptions {
+            samples_max,
+            series_max,
+            ..
+        } = self.options;
+        let (what, found, max, key) = if self.merged.series > series_max {
+            (
+                "series",
+                self.merged.series,
+                series_max,
+                "alb.tsm.max_series",
+            )
+        } else if self.merged.samples > samples_max {
+            (
+                "samples",
+                self.merged.samples,
+                samples_max,
+                "alb.tsm.max_samples",
+            )
+        } else {
+            return None;
+        };
+        let why = self.local.sources.first().map_or("", |source| &source.why);
+        Some(format!(
+            "the parts of the query hold {found} {what}, more than {max} ({why}): ask for less, or \
+             raise {key}"
+        ))
     }
 
     fn conclude(&mut self, outcome: Result<Said, EvalError>) {
         self.is_done = true;
         self.work = None;
         match outcome {
-            Ok(said) => {
+            Ok(mut said) => {
                 self.merged.body = said.body;
+                for reason in &self.merged.inexact {
+                    let text = format!("{}{reason}", self.options.warning_prefix);
+                    if !said.warnings.contains(&text) {
+                        said.warnings.push(text);
+                    }
+                }
                 let mut end = Vec::new();
                 write_texts(&mut end, "warnings", &said.warnings);
                 write_texts(&mut end, "infos", &said.infos);
@@ -259,7 +343,7 @@ async fn work<'a>(
     first_slot: usize,
     local: &'a Local,
     pace: &Pace,
-    answers: Vec<Vec<Vec<u8>>>,
+    (answers, samples_max): (Vec<Vec<Vec<u8>>>, u64),
 ) -> Result<Said, EvalError> {
     let env = Env {
         bump: arena.bump(),
@@ -267,9 +351,27 @@ async fn work<'a>(
         clock: local.clock,
         notes: std::cell::RefCell::default(),
     };
-    let mut parts = Parts::new();
-    for (index, (body, part)) in answers.into_iter().zip(&local.parts).enumerate() {
-        parts.push(collect::collect(&env, arena, first_slot + index, body, part).await?);
+    let mut read = Vec::with_capacity(answers.len());
+    for (index, body) in answers.into_iter().enumerate() {
+        read.push(collect::collect(&env, arena, first_slot + index, body).await?);
+    }
+    let mut parts = Parts::with_capacity(local.sources.len());
+    for source in &local.sources {
+        let samples = collect::join(&env, &read[source.parts.clone()]).await?;
+        let points = samples.len() as u64 * source.steps as u64;
+        if points > samples_max {
+            return Err(EvalError::Execution(format!(
+                "{} series at {} steps make {points} samples, more than {samples_max} ({}): ask for \
+                 less, or raise alb.tsm.max_samples",
+                samples.len(),
+                source.steps,
+                source.why
+            )));
+        }
+        parts.push(PartData {
+            samples,
+            windows: source.windows,
+        });
     }
     let value = evaluate(&env, &parts, local.clock.grid, &local.tree).await?;
     let body = write::write(&env, local, value).await?;

@@ -54,11 +54,11 @@ pub use arena::Arena;
 pub use error::MemberFailure;
 pub use execute::Execution;
 pub use merge::{
-    Answer, GroupEvents, GroupSpec, MemberSpec, Merge, MergeOptions, Merged, Progress, Slot,
+    Answer, GroupEvents, GroupSpec, MemberSpec, Merge, MergeOptions, Merged, Progress, Retry, Slot,
     SlotFailure, merge_one,
 };
 pub use plan::{
-    Ask, Clock, Dialect, Endpoint, Grid, Plan, PlanOptions, PlanWarning, Variant, Window,
-    label_asked_for, plan,
+    Ask, Clock, Dialect, Endpoint, Explanation, Grid, Plan, PlanOptions, PlanWarning, Variant,
+    Window, label_asked_for, plan,
 };
 pub use strategy::Strategy;

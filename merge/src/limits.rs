@@ -18,6 +18,9 @@ pub const QUERY_DEPTH_MAX: usize = 64;
 /// it is long, and the parser walks down all of it at each operator.
 pub const QUERY_OPERATORS_MAX: usize = 150;
 
+/// Most range and instant requests that one query is cut into, counted for each group.
+pub const WINDOWS_MAX: usize = 512;
+
 /// Most replica groups of one merge.
 pub const GROUPS_MAX: usize = 4096;
 /// Most series that one answer may hold.
@@ -37,6 +40,11 @@ pub const WARNINGS_MAX: usize = 256;
 /// Deepest nesting inside one histogram sample; Prometheus writes 4.
 pub const SAMPLE_DEPTH_MAX: usize = 16;
 
+/// Default of `max_samples`: samples that one request reads or computes at once, as many as
+/// Prometheus allows a query.
+pub const SAMPLES_DEFAULT: u64 = 50_000_000;
+/// Default of `max_series`: series that one request reads, over all answers.
+pub const SERIES_DEFAULT: u64 = 5_000_000;
 /// Default bound of the arena: labels, series indexes and rewritten samples of one request.
 pub const ARENA_BYTES_DEFAULT: usize = 512 * MIB;
 /// Largest single body: offsets are kept in 32 bits.

@@ -13,7 +13,8 @@ mod order;
 mod tests;
 
 pub use contract::{
-    Answer, GroupEvents, GroupSpec, MemberSpec, MergeOptions, Merged, Progress, Slot, SlotFailure,
+    Answer, GroupEvents, GroupSpec, MemberSpec, MergeOptions, Merged, Progress, Retry, Slot,
+    SlotFailure,
 };
 
 use crate::arena::Arena;
@@ -21,7 +22,7 @@ use crate::error::MemberFailure;
 use crate::labels::{self, Label, LabelSet};
 use crate::limits::STEP_UNITS_MIN;
 use crate::parse::Reader;
-use crate::plan::{Endpoint, Plan};
+use crate::plan::{Endpoint, Keep, Plan};
 use crate::reduce::{Origin, Reducer, Rules};
 use crate::sample::Points;
 use crate::series::{Parsed, ResultKind, Series};
@@ -57,6 +58,8 @@ enum SlotState<'a> {
     Reading(Box<Reader<'a>>, u16),
     Usable(Parsed<'a>, u16),
     Failed(MemberFailure),
+    /// The group is not asked.
+    Unasked,
 }
 
 #[derive(Debug)]
@@ -130,8 +133,18 @@ impl<'a> Merge<'a> {
             starts.push(count);
             count += group.members.len() * variants;
         }
-        let mut slots = Vec::new();
-        slots.resize_with(count, || SlotState::Waiting);
+        let mut slots = Vec::with_capacity(count);
+        let mut unreported = 0;
+        for (index, group) in groups.iter().enumerate() {
+            let is_asked = plan.ask.includes(index);
+            for _ in 0..group.members.len() * variants {
+                unreported += usize::from(is_asked);
+                slots.push(match is_asked {
+                    true => SlotState::Waiting,
+                    false => SlotState::Unasked,
+                });
+            }
+        }
         let rules = Rules {
             strategy: plan.strategy,
             is_vector: false,
@@ -147,7 +160,7 @@ impl<'a> Merge<'a> {
             starts,
             injected: vec![&[]; count],
             reading: Vec::new(),
-            unreported: count,
+            unreported,
             phase: Phase::Reading,
             kind: ResultKind::Vector,
             runs: Vec::new(),
@@ -180,7 +193,10 @@ impl<'a> Merge<'a> {
             Ok(labels) => self.injected[index] = labels,
             Err(failure) => return self.settle(index, SlotState::Failed(failure)),
         }
-        let injected = self.read_with(index);
+        let injected = match self.read_with(index) {
+            Ok(labels) => labels,
+            Err(failure) => return self.settle(index, SlotState::Failed(failure)),
+        };
         let Some(body) = self.arena.keep(self.first_slot + index, body) else {
             return self.settle(index, SlotState::Failed(MemberFailure::Internal));
         };
@@ -267,14 +283,21 @@ impl<'a> Merge<'a> {
     }
 
     /// Returns the labels that the reader adds to every label set of the slot.
-    fn read_with(&self, index: usize) -> &'a [Label<'a>] {
+    fn read_with(&self, index: usize) -> Result<&'a [Label<'a>], MemberFailure> {
         let is_list = matches!(
             self.plan.endpoint,
             Endpoint::Labels | Endpoint::LabelValues(_)
         );
-        match self.plan.strips_injected_labels || is_list {
-            true => &[],
-            false => self.injected[index],
+        let injected = self.injected[index];
+        match &self.plan.keeps {
+            _ if is_list || self.plan.strips_injected_labels => Ok(&[]),
+            Keep::Nothing => Ok(&[]),
+            Keep::All => Ok(injected),
+            Keep::Listed(names) => {
+                let mut kept = injected.to_vec();
+                kept.retain(|label| names.iter().any(|name| name == label.name));
+                labels::copy(self.arena.bump(), &kept)
+            }
         }
     }
 
@@ -314,7 +337,11 @@ impl<'a> Merge<'a> {
                 }
             });
         self.slots[index] = match parsed.and_then(|parsed| self.with_injected(index, parsed)) {
-            Ok(parsed) => SlotState::Usable(parsed, status),
+            Ok(parsed) => {
+                self.merged.series += parsed.series.len() as u64;
+                self.merged.samples += parsed.samples;
+                SlotState::Usable(parsed, status)
+            }
             Err(failure) => SlotState::Failed(failure),
         };
         used

@@ -1,25 +1,34 @@
-//! From a request to a plan: what each replica group is asked, how answers combine, and whether
-//! the result is provably what one server would say.
+//! From a request to a plan: what each replica group is asked, how answers combine, what is
+//! evaluated here, and whether the result is provably what one server would say.
 //!
-//! Owns the decision table of the contract (time series merge, planner) as far as it is built:
-//! the aggregations that merge, per-series expressions, constants; everything else is sent as is
-//! and carries a warning (decision 25). Called once per request; calls [`crate::query`].
+//! Owns the decision table of the contract (time series merge, planner): a query that decomposes
+//! as a whole is sent as it came ([`push`]); any other is cut into parts that do, and the rest is
+//! evaluated here ([`split`]). What is not understood is sent as is and says so (decision 25).
+//! Called once per request; calls [`crate::query`].
 
 mod dialect;
+mod explain;
 mod grid;
+mod inject;
+mod push;
 mod reach;
 mod split;
 #[cfg(test)]
 mod tests;
+mod variant;
+mod warning;
 
-use crate::query::{
-    self, Aggregate, Binary, Grouping, Kind, Node, OperatorKind, Selector, Subquery, When,
-};
+use crate::query::{self, Grouping, Kind, Node};
 use crate::strategy::Strategy;
 pub use dialect::Dialect;
+pub use explain::Explanation;
 pub use grid::{Clock, Grid};
-use reach::{Clash, Reach, reach};
+use inject::Injected;
+use push::{Pushed, is_constant, push};
+use reach::Reacher;
 pub(crate) use split::{Local, Part};
+pub use variant::{Ask, Variant, Window};
+pub use warning::PlanWarning;
 
 /// A mergeable API path.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -44,138 +53,16 @@ pub struct PlanOptions {
     pub clock: Option<Clock>,
     /// Selectors alone are asked for, and everything else is evaluated here.
     pub fetches_only: bool,
-}
-
-/// Which groups a plan needs.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Ask {
-    /// Every group; one that does not answer makes the result partial.
-    EveryGroup,
-    /// Any one group: the expression reads no series. All may be asked; one answer suffices.
-    AnyGroup,
-}
-
-/// One request per member.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Variant {
-    /// Empty for the only variant, else such as `avg-sum`: part of log lines and metric labels.
-    pub name: &'static str,
-    /// Replaces the `query` parameter; `None` leaves the request as it came.
-    pub query: Option<String>,
-    /// Replaces the times of the request, and makes it an instant or a range query.
-    pub window: Option<Window>,
-}
-
-/// Times of a request to a member.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Window {
-    /// `/api/v1/query` at a Unix time in milliseconds.
-    Instant(i64),
-    /// `/api/v1/query_range`
-    Range(Grid),
-}
-
-/// Why the plan may not be exact over several groups.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[non_exhaustive]
-pub enum PlanWarning {
-    /// The outer aggregation has no cross-group form yet.
-    #[error("the outer {operator} cannot be merged: the answer may be one replica group's only")]
-    Aggregation {
-        /// The aggregation's name.
-        operator: &'static str,
-    },
-    /// The aggregated expression holds another aggregation.
-    #[error("{operator} over a nested {inner}: computed per replica group, may be wrong in sum")]
-    NestedAggregation {
-        /// The outer aggregation's name.
-        operator: &'static str,
-        /// The inner one's.
-        inner: &'static str,
-    },
-    /// The aggregated expression matches vectors with each other.
-    #[error(
-        "{operator} over a binary expression between vectors: series of different replica \
-             groups are not matched"
-    )]
-    BinaryInput {
-        /// The outer aggregation's name.
-        operator: &'static str,
-    },
-    /// The aggregated expression calls a function that needs all series at once.
-    #[error("{operator} over {function}(), which needs the series of all replica groups at once")]
-    FunctionInput {
-        /// The outer aggregation's name.
-        operator: &'static str,
-        /// The function's name.
-        function: &'static str,
-    },
-    /// An aggregation beside a binary operator.
-    #[error(
-        "an aggregation inside a binary expression is computed per replica group: the answer \
-             may be one group's only"
-    )]
-    AggregationInBinary,
-    /// An aggregation below a function.
-    #[error(
-        "{operator} is not the outermost operation: the answer may be one replica group's only"
-    )]
-    InnerAggregation {
-        /// The aggregation's name.
-        operator: &'static str,
-    },
-    /// A label that ringway adds to answers is asked for, and the servers do not have it.
-    #[error(
-        "label {label} is added to answers by ringway and unknown to the servers: to match or group by it \
-             finds nothing"
-    )]
-    InjectedLabel {
-        /// The label.
-        label: String,
-    },
-    /// Vectors are matched with each other.
-    #[error(
-        "a binary expression between vectors does not match series of different replica groups"
-    )]
-    VectorBinary,
-    /// A function needs all series at once.
-    #[error("{function}() needs the series of all replica groups at once: computed per group")]
-    Function {
-        /// The function's name.
-        function: &'static str,
-    },
-    /// Series of different groups may end with the same labels, unseen.
-    #[error(
-        "series of different replica groups may have become indistinguishable: one server \
-             would refuse such a query"
-    )]
-    Clash,
-    /// An additive aggregation of series whatever their name. Servers hold series about
-    /// themselves and their targets (`up`, `scrape_…`) that are often the same everywhere.
-    #[error(
-        "{operator} over series of any name: one that several replica groups hold is counted \
-             more than once"
-    )]
-    AnyName {
-        /// The aggregation's name.
-        operator: &'static str,
-    },
-    /// An additive aggregation that reaches back with `offset` or `@`: groups are known to be
-    /// disjoint now, not then.
-    #[error(
-        "{operator} over earlier samples (offset or @): a series that has moved between \
-             replica groups since is counted more than once"
-    )]
-    Earlier {
-        /// The aggregation's name.
-        operator: &'static str,
-    },
-    /// The text is not understood; it is sent as is.
-    #[error("query cannot be planned ({reason}): the answer may not cover all replica groups")]
-    Unplanned {
-        /// Why.
-        reason: String,
-    },
+    /// There is one replica group: it may be asked for anything as it came.
+    pub is_one_group: bool,
+    /// Labels that say in which group a series lies (`alb.tsm.partition_labels`).
+    pub partition_labels: Vec<String>,
+    /// Labels that ringway adds to the answers of a group, by group: those that all of its members
+    /// add alike.
+    pub injected_labels: Vec<Vec<(String, String)>>,
+    /// Nothing is left to the servers whose result may turn out to be inexact when the samples are
+    /// seen: the second plan for a request whose first asked for one ([`crate::Merged::retry`]).
+    pub is_careful: bool,
 }
 
 /// When the same series in the answers of two groups makes a dedup result doubtful.
@@ -191,22 +78,35 @@ pub(crate) enum Sharing {
     Always,
 }
 
+/// Which of the labels that ringway adds to a group's answers appear in a plan's.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Keep {
+    All,
+    Nothing,
+    /// Those that the aggregation groups by.
+    Listed(Vec<String>),
+}
+
 /// What each replica group is asked and how the answers combine.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Plan {
     /// The cross-group rule.
     pub strategy: Strategy,
-    /// The requests that each member gets: one, or two for `avg`.
+    /// The requests that each member gets: one, or two for `avg`; of a plan that is evaluated
+    /// here, those of all its parts.
     pub variants: Vec<Variant>,
-    /// Which groups are needed.
+    /// Which groups are needed. Of a plan that is evaluated here, each variant says it.
     pub ask: Ask,
     /// When set, the members' injected labels do not appear in the answer.
     pub strips_injected_labels: bool,
     /// Why the answer may differ from one server's; empty when it provably does not. They do not
     /// apply to a pool of one group, and [`crate::Merge`] then leaves them out.
     pub warnings: Vec<PlanWarning>,
+    /// Why nobody is asked: the answer is this error.
+    pub refusal: Option<String>,
     pub(crate) endpoint: Endpoint,
     pub(crate) sharing: Sharing,
+    pub(crate) keeps: Keep,
     /// What is evaluated here, over the merged answers of parts; `variants` are then all parts'.
     pub(crate) local: Option<Box<Local>>,
 }
@@ -216,28 +116,56 @@ impl Plan {
     /// proxying: nothing is rewritten. The caller also sees to injected labels: a bypassed member
     /// must have none, or `strips_injected_labels` must be set.
     pub fn may_bypass(&self) -> bool {
-        self.variants.iter().all(|variant| variant.query.is_none())
+        let is_whole = |variant: &Variant| variant.query.is_none() && variant.window.is_none();
+        self.local.is_none() && self.variants.iter().all(is_whole)
+    }
+
+    /// Returns whether anything is evaluated here.
+    pub fn is_local(&self) -> bool {
+        self.local.is_some()
     }
 
     fn new(endpoint: &Endpoint, strategy: Strategy) -> Self {
         Self {
             strategy,
-            variants: vec![Variant {
-                name: "",
-                query: None,
-                window: None,
-            }],
+            variants: vec![Variant::default()],
             ask: Ask::EveryGroup,
             strips_injected_labels: strategy != Strategy::Dedup,
             warnings: Vec::new(),
+            refusal: None,
             endpoint: endpoint.clone(),
             sharing: Sharing::Ignored,
+            keeps: match strategy {
+                Strategy::Dedup => Keep::All,
+                _ => Keep::Nothing,
+            },
             local: None,
         }
     }
 
-    fn warn(mut self, warning: Option<PlanWarning>) -> Self {
-        self.warnings.extend(warning);
+    fn with_keeps(self, keeps: Keep) -> Self {
+        Self {
+            strips_injected_labels: keeps == Keep::Nothing,
+            keeps,
+            ..self
+        }
+    }
+
+    fn warn(mut self, warning: PlanWarning) -> Self {
+        self.warnings.push(warning);
+        self
+    }
+
+    /// Any group's answer to the request as it came.
+    fn pick(endpoint: &Endpoint) -> Self {
+        Self::new(endpoint, Strategy::Pick).asking(Ask::AnyGroup)
+    }
+
+    fn asking(mut self, ask: Ask) -> Self {
+        for variant in &mut self.variants {
+            variant.ask = ask.clone();
+        }
+        self.ask = ask;
         self
     }
 }
@@ -268,6 +196,9 @@ pub fn label_asked_for<'l>(text: &str, labels: &[&'l str]) -> Option<&'l str> {
         .find(|label| tree.find(&|node| asks(node, label)).is_some())
 }
 
+/// Most steps that the servers give in one answer.
+pub(crate) const STEPS_MAX: usize = 11_000;
+
 /// Plans a request. `query` is the PromQL text; the metadata paths have none. Never fails: what
 /// cannot be planned is sent as is and says so in a warning.
 pub fn plan(endpoint: &Endpoint, query: Option<&str>, options: &PlanOptions) -> Plan {
@@ -276,210 +207,88 @@ pub fn plan(endpoint: &Endpoint, query: Option<&str>, options: &PlanOptions) -> 
         // Without a query every server says the same: bad data.
         _ => return Plan::new(endpoint, Strategy::Dedup),
     };
-    match query::parse(text) {
-        Ok(tree) => match options
-            .clock
-            .and_then(|clock| split::split(endpoint, &tree, clock, options))
-        {
-            Some(plan) => plan,
-            None => plan_tree(endpoint, text, &tree),
-        },
-        Err(reason) => {
-            Plan::new(endpoint, Strategy::Dedup).warn(Some(PlanWarning::Unplanned { reason }))
-        }
-    }
-}
-
-fn plan_tree(endpoint: &Endpoint, text: &str, tree: &Node) -> Plan {
-    let order_matters = *endpoint == Endpoint::Query;
-    match (reach(tree, order_matters), tree) {
-        (Reach::Constant, _) => Plan {
-            ask: Ask::AnyGroup,
-            ..Plan::new(endpoint, Strategy::Pick)
-        },
-        (Reach::PerSeries(traits), _) => {
-            let plan = Plan::new(endpoint, Strategy::Dedup);
-            match traits.clash {
-                Clash::Hidden => plan.warn(Some(PlanWarning::Clash)),
-                Clash::Visible => Plan {
-                    sharing: Sharing::Always,
-                    ..plan
-                },
-                Clash::None if traits.is_windowed => Plan {
-                    sharing: Sharing::Differences,
-                    ..plan
-                },
-                Clash::None => Plan {
-                    sharing: Sharing::Conflicts,
-                    ..plan
-                },
-            }
-        }
-        (Reach::Global, Node::Aggregate(aggregate)) => plan_aggregate(endpoint, text, aggregate),
-        (Reach::Global, Node::Binary(binary)) if adds_zero(binary) => match binary.left.as_ref() {
-            Node::Aggregate(left) => Plan::new(endpoint, Strategy::Sum).warn(input_warning(left)),
-            _ => Plan::new(endpoint, Strategy::Dedup).warn(Some(doubt(tree))),
-        },
-        (Reach::Global, _) if tree.kind() == Kind::Scalar => {
-            Plan::new(endpoint, Strategy::Pick).warn(Some(doubt(tree)))
-        }
-        (Reach::Global, _) => Plan::new(endpoint, Strategy::Dedup).warn(Some(doubt(tree))),
-    }
-}
-
-fn plan_aggregate(endpoint: &Endpoint, text: &str, aggregate: &Aggregate) -> Plan {
-    let operator = aggregate.operator;
-    let strategy = match operator {
-        "sum" | "count" | "count_values" => Strategy::Sum,
-        "min" => Strategy::Min,
-        "max" => Strategy::Max,
-        "group" => Strategy::Group,
-        "avg" => Strategy::Mean,
-        _ => {
-            return Plan::new(endpoint, Strategy::Dedup)
-                .warn(Some(PlanWarning::Aggregation { operator }));
-        }
+    let unplanned = |reason: String| {
+        Plan::new(endpoint, Strategy::Dedup).warn(PlanWarning::Unplanned { reason })
     };
-    let plan = Plan::new(endpoint, strategy).warn(input_warning(aggregate));
-    if strategy != Strategy::Mean {
+    let tree = match query::parse(text).and_then(|tree| query::check::check(&tree).map(|()| tree)) {
+        Ok(tree) => tree,
+        Err(reason) => return unplanned(reason),
+    };
+    let is_range = *endpoint == Endpoint::QueryRange;
+    if options.is_one_group && !options.fetches_only {
+        return Plan::new(endpoint, Strategy::Dedup);
+    }
+    // What every server refuses, or says alike.
+    let is_wide = |clock: Clock| clock.grid.count > STEPS_MAX;
+    let is_refused = is_range && matches!(tree.kind(), Kind::Matrix | Kind::Text);
+    if is_constant(&tree) || is_refused || options.clock.is_some_and(is_wide) {
+        return Plan::pick(endpoint);
+    }
+    let injected = Injected::new(&options.injected_labels);
+    let reacher = Reacher {
+        partition: &options.partition_labels,
+        injected: injected.apart(),
+        order_matters: !is_range,
+    };
+    if !options.fetches_only
+        && let Some(pushed) = push(&tree, &reacher, options.is_careful, &injected)
+        && let Some(plan) = whole(endpoint, text, &tree, pushed, (options, &injected))
+    {
         return plan;
     }
-    match (
-        with_keyword(text, "avg", "sum"),
-        with_keyword(text, "avg", "count"),
-    ) {
-        (Some(sum), Some(count)) => Plan {
-            variants: vec![
-                Variant {
-                    name: "avg-sum",
-                    query: Some(sum),
-                    window: None,
-                },
-                Variant {
-                    name: "avg-count",
-                    query: Some(count),
-                    window: None,
-                },
-            ],
-            ..plan
-        },
-        // The keyword is always found: the tree says that the text starts with it.
-        _ => Plan::new(endpoint, Strategy::Dedup).warn(Some(PlanWarning::Aggregation { operator })),
+    match options.clock {
+        Some(clock) => split::split(
+            endpoint,
+            (text, &tree),
+            clock,
+            reacher,
+            (options, &injected),
+        ),
+        None => unplanned("the times of the request are not known".to_owned()),
     }
 }
 
-/// Says why aggregating on each group alone may be wrong, if it may. Nested aggregations are
-/// looked for before binary expressions before functions; the first found is named.
-fn input_warning(aggregate: &Aggregate) -> Option<PlanWarning> {
-    let operator = aggregate.operator;
-    let input = &aggregate.input;
-    match reach(input, false) {
-        Reach::PerSeries(traits) if traits.clash == Clash::None => placement_warning(aggregate),
-        Reach::PerSeries(_) => Some(PlanWarning::Clash),
-        // Every group would count the constant once.
-        Reach::Constant => Some(PlanWarning::Aggregation { operator }),
-        Reach::Global => Some(if let Some(inner) = inner_aggregation(input) {
-            PlanWarning::NestedAggregation { operator, inner }
-        } else if has_vector_binary(input) {
-            PlanWarning::BinaryInput { operator }
-        } else {
-            PlanWarning::FunctionInput {
-                operator,
-                function: global_function(input),
-            }
-        }),
+/// A query that is sent as it came, or with another keyword; labels that only ringway knows are
+/// taken out of it.
+fn whole(
+    endpoint: &Endpoint,
+    text: &str,
+    tree: &Node,
+    pushed: Pushed,
+    (options, injected): (&PlanOptions, &Injected<'_>),
+) -> Option<Plan> {
+    let mut plan = Plan::new(endpoint, pushed.strategy).with_keeps(pushed.keeps.clone());
+    plan.sharing = pushed.sharing;
+    plan.variants = Vec::new();
+    for (name, operator) in pushed.renames() {
+        let query = match operator {
+            None => None,
+            // The keyword is always found: the tree says that the text starts with it.
+            Some(operator) => Some(with_keyword(text, "avg", operator)?),
+        };
+        plan.variants.push(Variant {
+            name,
+            query,
+            ..Variant::default()
+        });
     }
-}
-
-/// Says why the groups' series may not be disjoint, where adding them up would show.
-fn placement_warning(aggregate: &Aggregate) -> Option<PlanWarning> {
-    let operator = aggregate.operator;
-    if !matches!(operator, "sum" | "count" | "count_values" | "avg") {
-        return None;
-    }
-    let has = |is_wanted: &dyn Fn(&Node) -> bool| aggregate.input.find(is_wanted).is_some();
-    if has(&|node| matches!(node, Node::Selector(selector) if selector.takes_any_name())) {
-        return Some(PlanWarning::AnyName { operator });
-    }
-    let is_earlier = |node: &Node| match node {
-        Node::Selector(Selector { when, .. }) | Node::Subquery(Subquery { when, .. }) => {
-            *when != When::default()
+    if injected.is_asked_for(tree) {
+        let clock = options.clock?;
+        let is_zero_added = matches!(tree, Node::Binary(_)) && pushed.strategy == Strategy::Sum;
+        let made = injected.variants(tree, &pushed, &clock)?;
+        if is_zero_added && made.iter().any(|variant| variant.ask != Ask::EveryGroup) {
+            return None;
         }
-        _ => false,
-    };
-    has(&is_earlier).then_some(PlanWarning::Earlier { operator })
-}
-
-/// Says why a global expression may be wrong when each group computes it alone.
-fn doubt(tree: &Node) -> PlanWarning {
-    match (inner_aggregation(tree), has_binary(tree)) {
-        (Some(_), true) => PlanWarning::AggregationInBinary,
-        (Some(operator), false) => PlanWarning::InnerAggregation { operator },
-        (None, _) if has_vector_binary(tree) => PlanWarning::VectorBinary,
-        (None, _) => PlanWarning::Function {
-            function: global_function(tree),
-        },
-    }
-}
-
-/// Whether the expression is `sum|count|count_values(…) or vector(0)` in a form where adding the
-/// groups' answers is exact: the zero has no labels, so it adds 0 to the (possibly absent) series
-/// without labels and touches no other. With `on` or `ignoring` the zero may be suppressed by any
-/// left series, so only an ungrouped aggregation, whose one series has no labels, will do.
-fn adds_zero(binary: &Binary) -> bool {
-    let Node::Aggregate(left) = binary.left.as_ref() else {
-        return false;
-    };
-    let is_ungrouped = match &left.grouping {
-        Grouping::None => true,
-        Grouping::Include(labels) => labels.is_empty(),
-        Grouping::Exclude(_) => false,
-    };
-    let matches_safely = match (&binary.matching, left.operator) {
-        (Grouping::None, "sum" | "count" | "count_values") => true,
-        (_, "sum" | "count") => is_ungrouped,
-        _ => false,
-    };
-    let is_zero = |node: &Node| matches!(node, Node::Number(value) if *value == 0.0);
-    binary.operator == "or"
-        && matches_safely
-        && matches!(binary.right.as_ref(),
-            Node::Call { function: "vector", arguments } if arguments.iter().all(is_zero))
-}
-
-fn inner_aggregation(tree: &Node) -> Option<&'static str> {
-    match tree.find(&|node| matches!(node, Node::Aggregate(_))) {
-        Some(Node::Aggregate(aggregate)) => Some(aggregate.operator),
-        _ => None,
-    }
-}
-
-fn has_binary(tree: &Node) -> bool {
-    tree.find(&|node| matches!(node, Node::Binary(_))).is_some()
-}
-
-fn has_vector_binary(tree: &Node) -> bool {
-    let is_wanted = |node: &Node| match node {
-        Node::Binary(binary) => {
-            binary.kind == OperatorKind::Set
-                || (binary.left.kind() == Kind::Vector && binary.right.kind() == Kind::Vector)
+        for (variant, made) in plan.variants.iter_mut().zip(made) {
+            variant.by_group = made.by_group;
+            variant.ask = made.ask;
         }
-        _ => false,
-    };
-    tree.find(&is_wanted).is_some()
-}
-
-/// Returns the innermost function that makes the expression global.
-fn global_function(tree: &Node) -> &'static str {
-    let children = tree.children();
-    let below = children
-        .into_iter()
-        .find(|child| reach(child, true) == Reach::Global);
-    match (below, tree) {
-        (Some(child), _) => global_function(child),
-        (None, Node::Call { function, .. }) => function,
-        (None, _) => "this expression",
+        plan.ask = plan.variants[0].ask.clone();
+        if plan.ask == Ask::Groups(Vec::new()) {
+            return None;
+        }
     }
+    Some(plan)
 }
 
 /// Replaces the leading keyword of an aggregation; parentheses, comments and space before it stay.

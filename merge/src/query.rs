@@ -3,6 +3,7 @@
 //! Owns the door to promql-parser. [`parse`] never runs longer than the bounds of
 //! [`crate::limits`] allow and never panics; regular expressions stay text.
 
+pub(crate) mod check;
 pub(crate) mod print;
 mod text;
 
@@ -205,22 +206,6 @@ pub fn parse(query: &str) -> Result<Node, String> {
         regexes: &prepared.regexes,
     }
     .node(&tree)
-}
-
-impl Selector {
-    /// Returns whether no matcher narrows down the metric name: none is on it, or only patterns
-    /// that begin with a wildcard.
-    pub fn takes_any_name(&self) -> bool {
-        let narrows = |matcher: &Matcher| {
-            matcher.label == "__name__"
-                && match matcher.operator {
-                    MatchOperator::Equal => !matcher.value.is_empty(),
-                    MatchOperator::Regex => !matcher.value[1..].starts_with(['.', '(', '[']),
-                    MatchOperator::NotEqual | MatchOperator::NotRegex => false,
-                }
-        };
-        self.has_alternatives || !self.matchers.iter().any(narrows)
-    }
 }
 
 impl Node {

@@ -33,6 +33,8 @@ pub(crate) struct Doubts {
     pub(crate) has_unpaired_mean: bool,
     /// A sum under a mean was infinite.
     pub(crate) has_infinite_mean: bool,
+    /// The smallest or largest values were zeros of both signs.
+    pub(crate) has_mixed_zeros: bool,
     /// A numeric strategy met a native histogram.
     pub(crate) has_histogram: bool,
     /// Two groups have the same series.

@@ -44,6 +44,8 @@ pub(crate) struct Parsed<'a> {
     pub(crate) is_sorted: bool,
     /// The text of a scalar or string result: `[time,"value"]`.
     pub(crate) pair: Option<Pair<'a>>,
+    /// Samples of all series.
+    pub(crate) samples: u64,
     pub(crate) warnings: Vec<String>,
     pub(crate) infos: Vec<String>,
 }

@@ -2,13 +2,12 @@
 
 use crate::arena::Arena;
 use crate::error::MemberFailure;
-use crate::eval::PartData;
 use crate::eval::env::Env;
 use crate::eval::error::{EvalError, Outcome};
 use crate::eval::native::Histogram;
 use crate::eval::value::Samples;
+use crate::labels::compare;
 use crate::parse::Reader;
-use crate::plan::Part;
 use crate::sample::PointCursor;
 
 /// Reads `body`, which is kept in slot `slot` of the arena.
@@ -17,8 +16,7 @@ pub(super) async fn collect<'a>(
     arena: &'a Arena,
     slot: usize,
     body: Vec<Vec<u8>>,
-    part: &Part,
-) -> Outcome<PartData<'a>> {
+) -> Outcome<Vec<Samples<'a>>> {
     let Some(body) = arena.keep(slot, body.concat()) else {
         return Err(EvalError::Limit("arena slots"));
     };
@@ -77,10 +75,48 @@ pub(super) async fn collect<'a>(
             histograms: &[],
         });
     }
-    Ok(PartData {
-        samples,
-        windows: part.windows,
-    })
+    Ok(samples)
+}
+
+/// Joins what parts that follow each other in time were answered; each is sorted by labels.
+pub(super) async fn join<'a>(
+    env: &Env<'a>,
+    parts: &[Vec<Samples<'a>>],
+) -> Outcome<Vec<Samples<'a>>> {
+    let full = |_| EvalError::Limit("arena bytes");
+    if let [only] = parts {
+        return Ok(only.iter().map(|one| Samples { ..*one }).collect());
+    }
+    let mut next = vec![0; parts.len()];
+    let mut joined = Vec::new();
+    loop {
+        let heads = || {
+            parts
+                .iter()
+                .zip(&next)
+                .filter_map(|(part, at)| part.get(*at))
+        };
+        let Some(first) = heads().min_by(|a, b| compare(a.labels, b.labels)) else {
+            return Ok(joined);
+        };
+        let (mut floats, mut histograms) = (Vec::new(), Vec::new());
+        for (part, at) in parts.iter().zip(&mut next) {
+            if let Some(head) = part.get(*at).filter(|head| head.labels == first.labels) {
+                floats.extend_from_slice(head.floats);
+                histograms.extend_from_slice(head.histograms);
+                *at += 1;
+                env.pace
+                    .spend(4 * (head.floats.len() + head.histograms.len()))
+                    .await;
+            }
+        }
+        env.pace.spend(24 * parts.len()).await;
+        joined.push(Samples {
+            labels: first.labels,
+            floats: env.bump.try_alloc_slice_copy(&floats).map_err(full)?,
+            histograms: env.bump.try_alloc_slice_copy(&histograms).map_err(full)?,
+        });
+    }
 }
 
 fn failed(failure: MemberFailure) -> EvalError {

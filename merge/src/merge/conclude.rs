@@ -3,7 +3,7 @@
 //! Contract: time series merge, building the answer; warning conditions W8 to W10 and W12; error
 //! envelopes where no group gave a usable answer.
 
-use super::{GroupEvents, GroupSpec, Merge, Phase, Slot, SlotFailure, SlotState};
+use super::{GroupEvents, GroupSpec, Merge, Phase, Retry, Slot, SlotFailure, SlotState};
 use crate::error::MemberFailure;
 use crate::limits::WARNINGS_MAX;
 use crate::plan::{Ask, Sharing};
@@ -16,7 +16,7 @@ use super::order::Run;
 
 /// Texts of `execution` errors that one server gives whenever a part of its series would: a label
 /// set that is there twice stays so when there are more series.
-const MONOTONE_ERRORS: [&str; 2] = ["same labelset", "duplicate series"];
+const MONOTONE_ERRORS: [&str; 3] = ["same labelset", "duplicate series", "multiple matches"];
 
 impl<'a> Merge<'a> {
     /// All slots are settled: takes stock and begins the answer. Returns units used.
@@ -27,7 +27,9 @@ impl<'a> Merge<'a> {
             .filter(|group| self.leader_of(*group).is_some())
             .collect();
         self.count_events();
-        if usable.is_empty() {
+        if let Some(text) = self.crossed_budget() {
+            self.refuse(&text);
+        } else if usable.is_empty() && self.plan.ask != Ask::Groups(Vec::new()) {
             self.answer_error(None);
         } else if let Some(failure) = self.monotone_error() {
             self.answer_error(Some(failure));
@@ -98,6 +100,9 @@ impl<'a> Merge<'a> {
     fn count_events(&mut self) {
         for group in 0..self.groups.len() {
             let members = &self.groups[group].members;
+            if !self.plan.ask.includes(group) {
+                continue;
+            }
             for variant in 0..self.plan.variants.len() {
                 let usable: Vec<usize> = (0..members.len())
                     .filter(|member| {
@@ -140,7 +145,7 @@ impl<'a> Merge<'a> {
         if self.groups.len() > 1 {
             let warnings: Vec<String> =
                 self.plan.warnings.iter().map(ToString::to_string).collect();
-            warnings.into_iter().for_each(|text| self.warn(&text));
+            warnings.into_iter().for_each(|text| self.doubt(&text));
         }
         self.note_missing_groups(usable.len());
         self.output.put(b"{\"status\":\"success\",\"data\":");
@@ -218,6 +223,14 @@ impl<'a> Merge<'a> {
         }
     }
 
+    /// Warns that the answer may not be what one server would say.
+    fn doubt(&mut self, text: &str) {
+        self.warn(text);
+        if !self.merged.inexact.iter().any(|known| known == text) {
+            self.merged.inexact.push(text.to_owned());
+        }
+    }
+
     pub(super) fn warn(&mut self, text: &str) {
         let text = format!("{}{text}", self.options.warning_prefix);
         if !self.warnings.contains(&text) {
@@ -226,17 +239,18 @@ impl<'a> Merge<'a> {
     }
 
     fn note_missing_groups(&mut self, usable: usize) {
-        let configured = self.groups.len();
+        let is_asked = |group: &usize| self.plan.ask.includes(*group);
+        let configured = (0..self.groups.len()).filter(is_asked).count();
         if usable == configured || self.plan.ask == Ask::AnyGroup {
             return;
         }
         self.merged.partial = true;
         let is_dead = |group: &&GroupSpec| group.members.is_empty();
-        let dead: Vec<&str> = self
-            .groups
-            .iter()
+        let asked = (0..self.groups.len()).filter(is_asked);
+        let dead: Vec<String> = asked
+            .map(|group| &self.groups[group])
             .filter(is_dead)
-            .map(|group| group.name.as_str())
+            .map(|group| group.name.clone())
             .collect();
         if !dead.is_empty() {
             let live = configured - dead.len();
@@ -245,8 +259,10 @@ impl<'a> Merge<'a> {
                 "partial answer: {live} of {configured} replica groups are live; missing: {names}"
             ));
         }
-        for group in 0..configured {
-            if self.groups[group].members.is_empty() || self.leader_of(group).is_some() {
+        for group in 0..self.groups.len() {
+            let is_asked = self.plan.ask.includes(group);
+            let has_members = !self.groups[group].members.is_empty();
+            if !is_asked || !has_members || self.leader_of(group).is_some() {
                 continue;
             }
             let failure = self.merged.failures.iter().find(|f| f.slot.group == group);
@@ -309,17 +325,27 @@ impl<'a> Merge<'a> {
     fn note_doubts(&mut self) {
         let doubts = self.reducer.doubts;
         if doubts.has_unpaired_mean {
-            self.warn("avg: samples without both a sum and a count were left out");
+            self.doubt("avg: samples without both a sum and a count were left out");
         }
         if doubts.has_infinite_mean {
-            self.warn("avg: a sum is infinite; the mean may be finite");
+            self.doubt("avg: a sum is infinite; the mean may be finite");
+            self.merged.retry = Some(Retry::Overflow);
+        }
+        let has_several = self.groups.len() > 1;
+        if doubts.has_mixed_zeros && has_several {
+            self.merged.retry = Some(Retry::Zeros);
         }
         let is_mean = self.plan.strategy == Strategy::Mean;
-        if doubts.has_histogram && (self.groups.len() > 1 || is_mean) {
-            self.warn(&format!(
-                "{} met native histograms: the first replica group's is kept as it is",
-                self.plan.strategy.name()
-            ));
+        if (doubts.has_histogram || self.has_mixed_samples()) && (has_several || is_mean) {
+            if doubts.has_histogram {
+                self.doubt(&format!(
+                    "{} met native histograms: the first replica group's is kept as it is",
+                    self.plan.strategy.name()
+                ));
+            }
+            if self.options.aggregates_histograms {
+                self.merged.retry = Some(Retry::Histograms);
+            }
         }
         let is_doubtful = match self.plan.sharing {
             Sharing::Ignored => false,
@@ -328,11 +354,41 @@ impl<'a> Merge<'a> {
             Sharing::Always => doubts.is_shared,
         };
         if is_doubtful && self.plan.strategy == Strategy::Dedup {
-            self.warn(
+            self.doubt(
                 "several replica groups have series with the same labels: the first one's samples \
                  are kept, which one server with all the data may not answer",
             );
         }
+    }
+
+    /// Whether a member said that it left out samples of a mix of floats and histograms, which
+    /// only one of the groups may see.
+    fn has_mixed_samples(&self) -> bool {
+        let is_mix = |text: &String| text.contains("mix of histograms and floats");
+        self.plan.strategy.is_numeric() && self.warnings.iter().any(is_mix)
+    }
+
+    /// Says which budget the answers cross, if any.
+    fn crossed_budget(&self) -> Option<String> {
+        let (what, found, max, key) = if self.merged.series > self.options.series_max {
+            let max = self.options.series_max;
+            ("series", self.merged.series, max, "alb.tsm.max_series")
+        } else if self.merged.samples > self.options.samples_max {
+            let max = self.options.samples_max;
+            ("samples", self.merged.samples, max, "alb.tsm.max_samples")
+        } else {
+            return None;
+        };
+        Some(format!(
+            "the replica groups' answers hold {found} {what}, more than {max}: ask for less, or raise {key}"
+        ))
+    }
+
+    /// Answers an error of our own.
+    fn refuse(&mut self, text: &str) {
+        self.merged.status = 422;
+        self.output.put(&error_body("execution", text, &[]));
+        self.phase = Phase::Done;
     }
 
     fn close_envelope(&mut self) {

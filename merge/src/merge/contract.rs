@@ -49,6 +49,13 @@ pub struct MergeOptions {
     pub dedup_tolerance_ms: i64,
     /// Put in front of every warning of ours.
     pub warning_prefix: &'static str,
+    /// Native histograms are added up as servers do (decision 22, `aggregate`): an aggregation that
+    /// meets one asks for a second, careful plan. Else the first group's is kept, with a warning.
+    pub aggregates_histograms: bool,
+    /// Most samples that one request may read or compute at once (`alb.tsm.max_samples`).
+    pub samples_max: u64,
+    /// Most series that one request may read (`alb.tsm.max_series`).
+    pub series_max: u64,
 }
 
 impl Default for MergeOptions {
@@ -56,6 +63,9 @@ impl Default for MergeOptions {
         Self {
             dedup_tolerance_ms: 0,
             warning_prefix: "ringway: ",
+            aggregates_histograms: false,
+            samples_max: crate::limits::SAMPLES_DEFAULT,
+            series_max: crate::limits::SERIES_DEFAULT,
         }
     }
 }
@@ -133,6 +143,22 @@ pub struct SlotFailure {
     pub reason: MemberFailure,
 }
 
+/// Why a request should be planned and asked a second time, carefully
+/// ([`crate::PlanOptions::is_careful`]): the samples show that what was left to the servers cannot
+/// be combined exactly.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum Retry {
+    /// An aggregation met native histograms.
+    #[error("an aggregation met native histograms")]
+    Histograms,
+    /// The sum under an average is infinite, and the average may not be.
+    #[error("the sum under an average overflowed")]
+    Overflow,
+    /// Smallest or largest of several zeros that differ in sign: the first series' is due.
+    #[error("zeros of both signs were compared")]
+    Zeros,
+}
+
 /// The outcome of a merge.
 #[derive(Debug, Clone, Default)]
 pub struct Merged {
@@ -145,8 +171,17 @@ pub struct Merged {
     /// The slot whose headers lead the response: the first usable one, else the one whose error
     /// is answered; `None` when no member answered.
     pub leader: Option<Slot>,
+    /// Why the answer may differ from one server's although all groups answered; `strict` turns
+    /// these into an error (decision 25).
+    pub inexact: Vec<String>,
+    /// Set when a second plan would be exact where this answer may not be.
+    pub retry: Option<Retry>,
     /// All warnings in the body, the members' and ours.
     pub warnings: Vec<String>,
+    /// Series read, over all answers.
+    pub series: u64,
+    /// Samples read, over all answers.
+    pub samples: u64,
     /// Counts per group and variant.
     pub events: Vec<GroupEvents>,
     /// Samples where two groups disagree, under dedup.

@@ -1,5 +1,7 @@
 //! One row per contract sentence of the merge.
 
+mod doubts;
+
 use super::*;
 use crate::limits::ARENA_BYTES_DEFAULT;
 use crate::plan::{PlanOptions, plan};
@@ -499,7 +501,7 @@ fn without_any_success_the_most_telling_error_is_answered() {
 #[test]
 fn a_label_clash_on_one_group_is_the_answer() {
     let one = r#"{"metric":{},"value":[1,"1"]}"#;
-    let (merged, text) = merge("-{job=\"x\"}", &two(), &[Vector(one), Body(422, EXECUTION)]);
+    let (merged, text) = merge("abs(x)", &two(), &[Vector(one), Body(422, EXECUTION)]);
     assert_eq!((merged.status, text.as_str()), (422, EXECUTION));
     // Other errors leave a partial answer.
     let (merged, _) = merge("x", &two(), &[Vector(one), Body(400, BAD_DATA)]);
@@ -566,13 +568,6 @@ fn shared_series_are_doubtful_where_they_may_be_wrong() {
         ("rate(x[5m])", &whole, &whole, false),
         ("rate(x[5m])", &whole, &late, true),
         ("rate(x[5m])", &early, &late, true),
-        ("-{job=\"x\"}", &whole, &whole, true),
-        (
-            "label_replace(x,\"a\",\"b\",\"\",\"\")",
-            &early,
-            &late,
-            true,
-        ),
     ];
     for (query, first, second, is_doubtful) in cases {
         let (merged, text) = merge(query, &two(), &[Matrix(first), Matrix(second)]);
@@ -584,6 +579,15 @@ fn shared_series_are_doubtful_where_they_may_be_wrong() {
     }
     let (merged, _) = merge("x", &two(), &[Matrix(&whole), Matrix(&other)]);
     assert_eq!(merged.group_conflicts, 1);
+    // What a partition keeps apart is never shared.
+    let options = PlanOptions {
+        partition_labels: vec!["c".to_owned()],
+        ..PlanOptions::default()
+    };
+    let joint = plan(&Endpoint::QueryRange, Some("max by (c) (x)"), &options);
+    let reports = [Matrix(&whole), Matrix(&whole)];
+    let (merged, _) = merge_with(&joint, &two(), MergeOptions::default(), &reports, 1);
+    assert_eq!((merged.warnings.len(), merged.inexact.len()), (1, 1));
 }
 
 /// Decision 22: the histogram is kept as it is, first in pool order, with a warning.

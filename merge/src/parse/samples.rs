@@ -166,6 +166,7 @@ impl Reader<'_> {
                 return Err(self.bad("samples out of order"));
             }
             last_time_ms = point.time_ms;
+            self.parsed.samples += 1;
             end = next + point.length as usize;
             if self.body.get(end) != Some(&b',') || end - start >= units {
                 break;
@@ -186,6 +187,7 @@ impl Reader<'_> {
         let place = self.at;
         let text = self.value(SAMPLE_BYTES_MAX, "bytes of one sample")?;
         let bad = |problem| MemberFailure::Malformed { at: place, problem };
+        self.parsed.samples += 1;
         let samples = &mut self.open.samples;
         match field {
             Field::Values => {

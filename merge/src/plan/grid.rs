@@ -6,7 +6,7 @@ use super::Dialect;
 use crate::query::{At, Subquery, When};
 
 /// Evenly spaced times; an instant query has one.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub struct Grid {
     /// The first time, in Unix milliseconds.
     pub start_ms: i64,
@@ -68,7 +68,7 @@ impl Grid {
 }
 
 /// What times mean in one request.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Clock {
     /// The steps of the request; `start()` and `end()` are its first and last time.
     pub grid: Grid,

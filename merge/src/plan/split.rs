@@ -1,18 +1,33 @@
 //! Cuts a query into parts that the servers evaluate and an expression over them that is
 //! evaluated here.
+//!
+//! Top-down: a sub-tree that decomposes ([`push`]) becomes one part, everything else is taken
+//! apart further, down to selectors and the raw samples of their ranges.
 
-use super::{Clock, Endpoint, Grid, Plan, PlanOptions, Variant, Window};
+use std::ops::Range;
+use std::time::Duration;
+
+use super::inject::Injected;
+use super::push::{Pushed, push};
+use super::reach::Reacher;
+use super::{
+    Ask, Clock, Endpoint, Grid, Keep, Plan, PlanOptions, STEPS_MAX, Sharing, Variant, Window,
+};
 use crate::eval::value::Windows;
-use crate::query::print::print;
-use crate::query::{Kind, Node, Selector, Subquery, When, milliseconds};
+use crate::limits::WINDOWS_MAX;
+use crate::query::check::is_plain;
+use crate::query::{Aggregate, Grouping, Kind, Node, Selector, Subquery, When, milliseconds};
 use crate::strategy::Strategy;
 
 /// What is evaluated here.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Local {
-    /// The expression; its leaves are [`Node::Part`]s and constants.
+    /// The expression; its leaves are [`Node::Part`]s, which are sources, and constants.
     pub(crate) tree: Node,
+    pub(crate) sources: Vec<Source>,
     pub(crate) parts: Vec<Part>,
+    /// The part that asks whether a server accepts the query as it was written.
+    pub(crate) check: Option<usize>,
     pub(crate) clock: Clock,
     /// Whether the answer is a vector or scalar at one time.
     pub(crate) is_instant: bool,
@@ -24,67 +39,132 @@ pub(crate) struct Part {
     pub(crate) plan: Plan,
     /// Index of the part's first variant among all variants.
     pub(crate) first_variant: usize,
+}
+
+/// One leaf of the expression: what its parts, consecutive in time, were answered.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Source {
+    pub(crate) parts: Range<usize>,
     /// Of raw samples.
     pub(crate) windows: Option<Windows>,
+    /// How many steps it stands on; 0 of raw samples.
+    pub(crate) steps: usize,
+    /// Why no more than this is left to the servers.
+    pub(crate) why: String,
 }
 
-/// Plans `tree`; `None` where it is asked for as a whole.
+/// Plans `tree`, whose text is given too.
 pub(super) fn split(
     endpoint: &Endpoint,
-    tree: &Node,
+    (text, tree): (&str, &Node),
     clock: Clock,
-    options: &PlanOptions,
-) -> Option<Plan> {
-    if !options.fetches_only {
-        return None;
-    }
+    reacher: Reacher<'_>,
+    (options, injected): (&PlanOptions, &Injected<'_>),
+) -> Plan {
+    let is_instant = *endpoint == Endpoint::Query;
     let mut splitter = Splitter {
         clock,
+        reacher,
+        options,
+        injected,
+        sources: Vec::new(),
         parts: Vec::new(),
         variants: 0,
-        is_instant: *endpoint == Endpoint::Query,
+        is_instant,
+        why: "nothing is left to the servers".to_owned(),
+        windows: 0,
+        undecided: false,
     };
-    let tree = splitter.node(tree, &clock.grid);
-    let variants = splitter
-        .parts
-        .iter()
-        .flat_map(|part| part.plan.variants.clone());
-    Some(Plan {
-        variants: variants.collect(),
-        local: Some(Box::new(Local {
-            tree,
-            parts: splitter.parts,
-            clock,
-            is_instant: *endpoint == Endpoint::Query,
-        })),
-        ..Plan::new(endpoint, Strategy::Dedup)
-    })
+    let local = splitter.root(tree);
+    let check = (!is_plain(text, tree)).then(|| splitter.check());
+    let mut plan = Plan::new(endpoint, Strategy::Dedup);
+    if splitter.undecided {
+        let label = super::label_asked_for(text, &injected.names());
+        plan.warnings
+            .extend(label.map(|label| super::PlanWarning::InjectedLabel {
+                label: label.to_owned(),
+            }));
+    }
+    if splitter.windows > WINDOWS_MAX {
+        plan.variants.clear();
+        plan.refusal = Some(format!(
+            "the steps of its subqueries take {} range requests, more than {WINDOWS_MAX}: {}; \
+             a larger step needs fewer",
+            splitter.windows, splitter.why
+        ));
+        return plan;
+    }
+    let variants = splitter.parts.iter();
+    plan.variants = variants
+        .flat_map(|part| part.plan.variants.clone())
+        .collect();
+    plan.local = Some(Box::new(Local {
+        tree: local,
+        sources: splitter.sources,
+        parts: splitter.parts,
+        check,
+        clock,
+        is_instant,
+    }));
+    plan
 }
 
-struct Splitter {
+struct Splitter<'o> {
     clock: Clock,
+    reacher: Reacher<'o>,
+    options: &'o PlanOptions,
+    injected: &'o Injected<'o>,
+    sources: Vec<Source>,
     parts: Vec<Part>,
     variants: usize,
     is_instant: bool,
+    /// The operation that made the last cut.
+    why: String,
+    /// Requests so far.
+    windows: usize,
+    /// A matcher on a label that only ringway knows could not be decided.
+    undecided: bool,
 }
 
-impl Splitter {
+impl Splitter<'_> {
+    /// The outermost expression. Of an aggregation by other than listed labels, those that ringway
+    /// adds do not appear.
+    fn root(&mut self, tree: &Node) -> Node {
+        let grid = self.clock.grid;
+        let made = self.node(tree, &grid);
+        let keeps = ["topk", "bottomk", "limitk", "limit_ratio"];
+        match made {
+            Node::Aggregate(Aggregate {
+                operator,
+                grouping: Grouping::Exclude(mut gone),
+                parameter,
+                input,
+            }) => {
+                if !keeps.contains(&operator) {
+                    gone.extend(self.injected.names().into_iter().map(str::to_owned));
+                }
+                Node::Aggregate(Aggregate {
+                    operator,
+                    grouping: Grouping::Exclude(gone),
+                    parameter,
+                    input,
+                })
+            }
+            made => made,
+        }
+    }
+
     fn node(&mut self, node: &Node, grid: &Grid) -> Node {
-        let is_timestamp = matches!(node, Node::Call { function: "timestamp", arguments }
-            if matches!(arguments.as_slice(), [Node::Selector(_)]));
-        if is_timestamp {
-            return self.part(node, grid);
+        if let Some(part) = self.pushed(node, grid) {
+            return part;
         }
         match node {
             Node::Selector(Selector {
                 range: Some(range),
                 when,
                 ..
-            }) => {
-                let range_ms = milliseconds(*range);
-                self.raw(node, grid, range_ms, *when)
-            }
-            Node::Selector(_) => self.part(node, grid),
+            }) => self.raw(node, grid, milliseconds(*range), *when),
+            Node::Selector(_) => self.fetch(node, Sharing::Conflicts, grid),
             Node::Subquery(subquery) => {
                 let inner = self.clock.inner(subquery, grid);
                 Node::Subquery(Subquery {
@@ -95,32 +175,24 @@ impl Splitter {
             Node::Call {
                 function,
                 arguments,
-            } => {
-                let mut made: Vec<Node> = arguments
-                    .iter()
-                    .map(|argument| self.node(argument, grid))
-                    .collect();
-                if matches!(*function, "absent" | "absent_over_time") {
-                    made.truncate(1);
-                    made.extend(arguments.first().cloned());
-                }
-                Node::Call {
-                    function,
-                    arguments: made,
-                }
-            }
+            } => self.call(function, arguments, grid),
             Node::Aggregate(aggregate) => {
+                let why = format!(
+                    "{} needs its series of all groups at once",
+                    aggregate.operator
+                );
                 let mut aggregate = aggregate.clone();
                 if let Some(parameter) = &mut aggregate.parameter {
-                    **parameter = self.node(parameter, grid);
+                    **parameter = self.below(&why, parameter, grid);
                 }
-                *aggregate.input = self.node(&aggregate.input, grid);
+                *aggregate.input = self.below(&why, &aggregate.input, grid);
                 Node::Aggregate(aggregate)
             }
             Node::Binary(binary) => {
+                let why = format!("{} may match series of different groups", binary.operator);
                 let mut binary = binary.clone();
-                *binary.left = self.node(&binary.left, grid);
-                *binary.right = self.node(&binary.right, grid);
+                *binary.left = self.below(&why, &binary.left, grid);
+                *binary.right = self.below(&why, &binary.right, grid);
                 Node::Binary(binary)
             }
             Node::Negate(input) => Node::Negate(Box::new(self.node(input, grid))),
@@ -128,14 +200,113 @@ impl Splitter {
         }
     }
 
-    /// Asks for `node` at the steps of `grid`.
-    fn part(&mut self, node: &Node, grid: &Grid) -> Node {
-        let is_request = *grid == self.clock.grid;
-        let window = match is_request && self.is_instant {
-            true => Window::Instant(grid.start_ms),
-            false => Window::Range(*grid),
+    /// What is below an operation that is evaluated here for the reason `why`.
+    fn below(&mut self, why: &str, node: &Node, grid: &Grid) -> Node {
+        why.clone_into(&mut self.why);
+        self.node(node, grid)
+    }
+
+    fn call(&mut self, function: &'static str, arguments: &[Node], grid: &Grid) -> Node {
+        // When a sample was taken is only known where it lies.
+        if function == "timestamp" && matches!(arguments, [Node::Selector(_)]) {
+            let node = Node::Call {
+                function,
+                arguments: arguments.to_vec(),
+            };
+            return self.fetch(&node, Sharing::Always, grid);
+        }
+        let why = match function.starts_with("label_") {
+            true => format!("{function}() may make series of different groups alike"),
+            false => format!("{function}() is evaluated over all groups"),
         };
-        self.ask(node, window, None)
+        why.clone_into(&mut self.why);
+        let is_absent = matches!(function, "absent" | "absent_over_time");
+        if is_absent && let [argument] = arguments {
+            let made = match self.presence(argument, grid) {
+                Some(presence) => presence,
+                None => self.below(&why, argument, grid),
+            };
+            return Node::Call {
+                function,
+                arguments: vec![made, argument.clone()],
+            };
+        }
+        Node::Call {
+            function,
+            arguments: arguments
+                .iter()
+                .map(|argument| self.below(&why, argument, grid))
+                .collect(),
+        }
+    }
+
+    /// Asks whether there is any sample, where that is all that counts.
+    fn presence(&mut self, argument: &Node, grid: &Grid) -> Option<Node> {
+        let input = match argument.kind() {
+            Kind::Matrix => Node::Call {
+                // Unlike most functions it keeps the metric name, so that no two series clash.
+                function: "last_over_time",
+                arguments: vec![argument.clone()],
+            },
+            _ => argument.clone(),
+        };
+        let any = Node::Aggregate(Aggregate {
+            operator: "group",
+            grouping: Grouping::None,
+            parameter: None,
+            input: Box::new(input),
+        });
+        self.pushed(&any, grid)
+    }
+
+    // === parts ===
+
+    /// The part that asks for `node` at the steps of `grid`, if the groups may evaluate it.
+    fn pushed(&mut self, node: &Node, grid: &Grid) -> Option<Node> {
+        let is_leaf = matches!(node, Node::Number(_) | Node::Text(_) | Node::Part { .. });
+        if self.options.fetches_only || is_leaf || node.kind() == Kind::Matrix {
+            return None;
+        }
+        let pushed = push(node, &self.reacher, self.options.is_careful, self.injected)?;
+        let pushed = self.injected.as_operand(node, pushed);
+        let is_zero_added = matches!(node, Node::Binary(_)) && pushed.strategy == Strategy::Sum;
+        if is_zero_added && self.injected.is_asked_for(node) {
+            return None;
+        }
+        self.part(node, &pushed, grid)
+    }
+
+    fn fetch(&mut self, node: &Node, sharing: Sharing, grid: &Grid) -> Node {
+        let pushed = Pushed {
+            strategy: Strategy::Dedup,
+            sharing,
+            keeps: Keep::All,
+        };
+        let part = self.part(node, &pushed, grid);
+        part.unwrap_or_else(|| {
+            self.undecided = true;
+            node.clone()
+        })
+    }
+
+    fn part(&mut self, node: &Node, pushed: &Pushed, grid: &Grid) -> Option<Node> {
+        let mut windows = Vec::new();
+        if *grid == self.clock.grid && self.is_instant {
+            windows.push(Window::Instant(grid.start_ms));
+        } else {
+            for first in (0..grid.count).step_by(STEPS_MAX).take(WINDOWS_MAX + 1) {
+                windows.push(Window::Range(Grid {
+                    start_ms: grid.time(first),
+                    count: (grid.count - first).min(STEPS_MAX),
+                    ..*grid
+                }));
+            }
+        }
+        let index = self.ask(node, pushed, &windows, None, grid.count)?;
+        Some(Node::Part {
+            index,
+            kind: node.kind(),
+        })
     }
 
     /// Asks for all samples that the windows of `node` on `grid` hold.
@@ -152,41 +323,119 @@ impl Splitter {
         };
         let whole = Node::Selector(Selector {
             // One millisecond more, for windows that are open on the left.
-            range: Some(std::time::Duration::from_millis(
-                (last - first + 1).unsigned_abs(),
-            )),
+            range: Some(Duration::from_millis((last - first + 1).unsigned_abs())),
             when: When::default(),
             ..selector.clone()
         });
-        self.ask(&whole, Window::Instant(last), Some(windows))
+        let pushed = Pushed {
+            strategy: Strategy::Dedup,
+            sharing: Sharing::Differences,
+            keeps: Keep::All,
+        };
+        let times = [Window::Instant(last)];
+        let times = if grid.count == 0 { &[] } else { &times[..] };
+        match self.ask(&whole, &pushed, times, Some(windows), 0) {
+            Some(index) => Node::Part {
+                index,
+                kind: Kind::Matrix,
+            },
+            None => {
+                self.undecided = true;
+                node.clone()
+            }
+        }
     }
 
-    fn ask(&mut self, node: &Node, window: Window, windows: Option<Windows>) -> Node {
-        let endpoint = match window {
-            Window::Instant(_) => Endpoint::Query,
-            Window::Range(_) => Endpoint::QueryRange,
+    /// Adds a source; parts that are asked for already are shared.
+    fn ask(
+        &mut self,
+        node: &Node,
+        pushed: &Pushed,
+        times: &[Window],
+        windows: Option<Windows>,
+        steps: usize,
+    ) -> Option<usize> {
+        let variants = self
+            .injected
+            .variants(node, pushed, &self.clock)
+            .or_else(|| {
+                // Asked for as it is: a label that the servers do not have.
+                self.undecided = true;
+                Injected::new(&[]).variants(node, pushed, &self.clock)
+            })?;
+        let ask = variants.first().map(|variant| variant.ask.clone())?;
+        let is_pruned = ask == Ask::Groups(Vec::new());
+        let plans: Vec<Plan> = times
+            .iter()
+            .filter(|_| !is_pruned)
+            .map(|window| plan_of(&variants, pushed, &ask, *window))
+            .collect();
+        let count = plans.len();
+        let known = (0..self.parts.len().saturating_sub(count.max(1) - 1)).find(|first| {
+            count > 0
+                && self.parts[*first..*first + count]
+                    .iter()
+                    .zip(&plans)
+                    .all(|(part, plan)| part.plan == *plan)
+        });
+        let first = known.unwrap_or(self.parts.len());
+        if known.is_none() {
+            self.windows += count;
+            if self.windows > WINDOWS_MAX {
+                return Some(0);
+            }
+            for plan in plans {
+                let first_variant = self.variants;
+                self.variants += plan.variants.len();
+                self.parts.push(Part {
+                    plan,
+                    first_variant,
+                });
+            }
+        }
+        let source = Source {
+            parts: first..first + count,
+            windows,
+            steps,
+            why: self.why.clone(),
         };
-        let mut plan = Plan::new(&endpoint, Strategy::Dedup);
-        plan.variants = vec![Variant {
-            name: "",
-            query: Some(print(node, &self.clock)),
-            window: Some(window),
-        }];
+        let same = self.sources.iter().position(|known| {
+            (&known.parts, known.windows, known.steps)
+                == (&source.parts, source.windows, source.steps)
+        });
+        Some(same.unwrap_or_else(|| {
+            self.sources.push(source);
+            self.sources.len() - 1
+        }))
+    }
+
+    /// Asks any group for the query as it was written, where it costs little: at the beginning of
+    /// time. Returns the part's index.
+    fn check(&mut self) -> usize {
+        let mut plan = Plan::pick(&Endpoint::Query);
+        plan.variants[0].name = "check";
+        plan.variants[0].window = Some(Window::Instant(0));
         let first_variant = self.variants;
-        self.variants += plan.variants.len();
+        self.variants += 1;
         self.parts.push(Part {
             plan,
             first_variant,
-            windows,
         });
-        let kind = if windows.is_some() {
-            Kind::Matrix
-        } else {
-            node.kind()
-        };
-        Node::Part {
-            index: self.parts.len() - 1,
-            kind,
-        }
+        self.parts.len() - 1
     }
+}
+
+fn plan_of(variants: &[Variant], pushed: &Pushed, ask: &Ask, window: Window) -> Plan {
+    let endpoint = match window {
+        Window::Instant(_) => Endpoint::Query,
+        Window::Range(_) => Endpoint::QueryRange,
+    };
+    let mut plan = Plan::new(&endpoint, pushed.strategy).with_keeps(pushed.keeps.clone());
+    plan.sharing = pushed.sharing;
+    plan.ask = ask.clone();
+    plan.variants = variants.to_vec();
+    for variant in &mut plan.variants {
+        variant.window = Some(window);
+    }
+    plan
 }

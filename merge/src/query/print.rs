@@ -22,6 +22,38 @@ pub(crate) fn print(node: &Node, clock: &Clock) -> String {
     printer.out
 }
 
+/// Writes one operation without its operands.
+pub(crate) fn print_outline(node: &Node) -> String {
+    let clock = Clock::default();
+    let mut printer = Printer {
+        out: String::new(),
+        clock: &clock,
+    };
+    match node {
+        Node::Aggregate(aggregate) => {
+            printer.put(aggregate.operator);
+            printer.grouping(&aggregate.grouping, [" by ", " without "]);
+        }
+        Node::Binary(binary) => {
+            printer.put(&binary.operator);
+            printer.matching(binary);
+        }
+        Node::Call { function, .. } => {
+            printer.put(function);
+            printer.put("()");
+        }
+        Node::Negate(_) => printer.put("-"),
+        Node::Subquery(subquery) => {
+            printer.put("subquery ");
+            printer.steps(subquery);
+        }
+        Node::Number(_) | Node::Text(_) | Node::Selector(_) | Node::Part { .. } => {
+            printer.node(node);
+        }
+    }
+    printer.out
+}
+
 struct Printer<'c> {
     out: String,
     clock: &'c Clock,
@@ -154,6 +186,10 @@ impl Printer<'_> {
 
     fn subquery(&mut self, subquery: &Subquery) {
         self.operand(&subquery.input);
+        self.steps(subquery);
+    }
+
+    fn steps(&mut self, subquery: &Subquery) {
         self.put("[");
         self.duration(super::milliseconds(subquery.range));
         self.put(":");
@@ -214,7 +250,9 @@ impl Printer<'_> {
             if at > 0 {
                 self.put(", ");
             }
-            match is_plain_label(label) {
+            // Numbers, where a label could stand.
+            let is_number = label.eq_ignore_ascii_case("inf") || label.eq_ignore_ascii_case("nan");
+            match is_plain_label(label) && !is_number {
                 true => self.put(label),
                 false => self.text(label),
             }
@@ -222,22 +260,24 @@ impl Printer<'_> {
         self.put(")");
     }
 
+    fn grouping(&mut self, grouping: &Grouping, words: [&str; 2]) {
+        let (word, labels) = match grouping {
+            Grouping::None => return,
+            Grouping::Include(labels) => (words[0], labels),
+            Grouping::Exclude(labels) => (words[1], labels),
+        };
+        self.put(word);
+        self.labels(labels);
+    }
+
     fn aggregate(&mut self, aggregate: &Aggregate) {
         self.put(aggregate.operator);
-        match &aggregate.grouping {
-            Grouping::None => {}
-            Grouping::Include(labels) => {
-                self.put(" by ");
-                self.labels(labels);
-                self.put(" ");
-            }
-            Grouping::Exclude(labels) => {
-                self.put(" without ");
-                self.labels(labels);
-                self.put(" ");
-            }
-        }
-        self.put("(");
+        self.grouping(&aggregate.grouping, [" by ", " without "]);
+        self.put(if aggregate.grouping == Grouping::None {
+            "("
+        } else {
+            " ("
+        });
         if let Some(parameter) = &aggregate.parameter {
             self.node(parameter);
             self.put(", ");
@@ -250,20 +290,16 @@ impl Printer<'_> {
         self.operand(&binary.left);
         self.put(" ");
         self.put(&binary.operator);
+        self.matching(binary);
+        self.put(" ");
+        self.operand(&binary.right);
+    }
+
+    fn matching(&mut self, binary: &Binary) {
         if binary.returns_bool {
             self.put(" bool");
         }
-        match &binary.matching {
-            Grouping::None => {}
-            Grouping::Include(labels) => {
-                self.put(" on ");
-                self.labels(labels);
-            }
-            Grouping::Exclude(labels) => {
-                self.put(" ignoring ");
-                self.labels(labels);
-            }
-        }
+        self.grouping(&binary.matching, [" on ", " ignoring "]);
         match &binary.cardinality {
             Cardinality::Plain => {}
             Cardinality::ManyToOne(labels) => {
@@ -275,8 +311,6 @@ impl Printer<'_> {
                 self.labels(labels);
             }
         }
-        self.put(" ");
-        self.operand(&binary.right);
     }
 }
 
@@ -332,6 +366,74 @@ fn is_plain_name(name: &str) -> bool {
 }
 
 fn is_plain_label(name: &str) -> bool {
-    !name.contains(':') && is_plain_name(name)
-        || ["on", "by", "group", "sum", "step", "start", "end"].contains(&name)
+    let first = name.bytes().next();
+    first.is_some_and(|b| b.is_ascii_alphabetic() || b == b'_')
+        && name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_')
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::query::parse;
+
+    /// What is written reads back as the same tree.
+    #[test]
+    fn texts_read_back_as_their_trees() {
+        for query in [
+            "up",
+            "{__name__=~\"a|b\", c!=\"d\", e!~`f\\.g`, h=\"i\\\"\\\\\\n\"}",
+            "rate(x{a=\"b\"}[1h30m] offset -5m @ 1609746000.123)",
+            "-(a + -b) ^ 2 ^ c",
+            "(-a) ^ 2 - (b - c) - -1.5",
+            "a * on (x, y) group_left (z) b or ignoring () c unless d and e",
+            "sum by (le, on) (x) / count without () (y) > bool 0",
+            "topk by (a) (scalar(b), c atan2 d % 2)",
+            "count_values(\"v\", x)",
+            "max_over_time((a + b)[1h:] offset 5m)",
+            "max_over_time(rate(a[5m])[1h:30s] @ 12.5)",
+            "max_over_time(max_over_time(a[1m:10s])[1h:1m])",
+            "(a > 1)[5m:1m]",
+            "1e300 * Inf + NaN - 0x1F + 1e-9",
+            "label_replace(x, \"a\", \"$1\", \"b\", \"(.*)\\\\d\")",
+            "holt_winters(x[5m], 0.1, 0.2)",
+            "{__name__=\"sum\"} + {__name__=\"a:b\"}",
+            "a{le=~'x'}[1500ms]",
+            "time() - timestamp(x) + pi()",
+        ] {
+            let tree = parse(query).unwrap();
+            let clock = Clock {
+                dialect: crate::plan::Dialect {
+                    major: 2,
+                    minor: 42,
+                },
+                ..Clock::default()
+            };
+            let text = print(&tree, &clock);
+            let again = parse(&text).unwrap_or_else(|error| panic!("{query}: {text}: {error}"));
+            assert!(
+                format!("{again:?}") == format!("{tree:?}"),
+                "{query}: {text}\n{tree:?}\n{again:?}"
+            );
+        }
+    }
+
+    #[test]
+    fn texts_of_parts_stand_alone() {
+        let clock = Clock {
+            grid: crate::plan::Grid::range(1_000_500, 2_000_000, 1000),
+            ..Clock::default()
+        };
+        for (query, text) in [
+            ("x @ start()", "x @ 1000.500"),
+            ("x[5m] @ end() offset 1h", "x[5m] @ 1999.500 offset 1h"),
+            (
+                "holt_winters(x[5m], 0.1, 0.2)",
+                "double_exponential_smoothing(x[5m], 0.1, 0.2)",
+            ),
+            ("sum(x) by (a)", "sum by (a) (x)"),
+            ("x offset -90s", "x offset -90s"),
+        ] {
+            assert_eq!(print(&parse(query).unwrap(), &clock), text);
+        }
+    }
 }

@@ -84,8 +84,8 @@ impl<'a> Reducer<'a> {
             Strategy::Dedup | Strategy::Group => first::dedup(&self.row),
             Strategy::Pick => first::pick(&self.row),
             Strategy::Sum => sum::sum(&self.row),
-            Strategy::Min => min_max::min(&self.row),
-            Strategy::Max => min_max::max(&self.row),
+            Strategy::Min => min_max::min(&self.row, &mut self.doubts),
+            Strategy::Max => min_max::max(&self.row, &mut self.doubts),
             Strategy::Mean => mean::mean(&self.row, &mut self.doubts),
         }
     }

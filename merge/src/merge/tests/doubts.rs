@@ -1,0 +1,88 @@
+//! What a merge finds in the samples: doubts that a second plan settles, budgets, groups left out.
+
+use super::*;
+
+/// What the samples show to be inexact asks for a careful second plan.
+#[test]
+fn some_samples_ask_for_a_second_plan() {
+    let float = |value: &str| format!(r#"{{"metric":{{}},"value":[1,"{value}"]}}"#);
+    let native = r#"{"metric":{},"histogram":[1,{"count":"1"}]}"#;
+    let options = MergeOptions {
+        aggregates_histograms: true,
+        ..MergeOptions::default()
+    };
+    let retry = |query: &str, first: &str, second: &str| {
+        let plan = plan(&Endpoint::Query, Some(query), &PlanOptions::default());
+        let mut reports = Vec::new();
+        for series in [first, second] {
+            reports.extend(plan.variants.iter().map(|_| Vector(series)));
+        }
+        merge_with(&plan, &two(), options.clone(), &reports, 1)
+            .0
+            .retry
+    };
+    let (one, zero, minus, huge) = (float("1"), float("0"), float("-0"), float("1e+308"));
+    assert_eq!(retry("sum(x)", &one, native), Some(Retry::Histograms));
+    assert_eq!(retry("x", &one, native), None);
+    assert_eq!(retry("sum(x)", &one, &one), None);
+    assert_eq!(retry("avg(x)", &huge, &huge), Some(Retry::Overflow));
+    assert_eq!(retry("max(x)", &zero, &minus), Some(Retry::Zeros));
+    assert_eq!(retry("min(x)", &minus, &zero), Some(Retry::Zeros));
+    assert_eq!(retry("max(x)", &zero, &zero), None);
+    assert_eq!(retry("max(x)", &minus, &one), None);
+}
+
+/// A group's server that left out a mix of floats and histograms does not show what it left out.
+#[test]
+fn a_told_mix_asks_for_a_second_plan() {
+    let body = r#"{"status":"success","data":{"resultType":"vector","result":[]},"warnings":["PromQL warning: encountered a mix of histograms and floats for aggregation"]}"#;
+    let float = r#"{"metric":{},"value":[1,"1"]}"#;
+    for (aggregates_histograms, expected) in [(true, Some(Retry::Histograms)), (false, None)] {
+        let plan = plan(&Endpoint::Query, Some("sum(x)"), &PlanOptions::default());
+        let options = MergeOptions {
+            aggregates_histograms,
+            ..MergeOptions::default()
+        };
+        let reports = [Body(200, body), Vector(float)];
+        let (merged, _) = merge_with(&plan, &two(), options, &reports, 1);
+        assert_eq!(merged.retry, expected);
+    }
+}
+
+/// Budgets hold at their bound and refuse beyond it.
+#[test]
+fn answers_beyond_a_budget_are_refused() {
+    let series = r#"{"metric":{"a":"1"},"values":[[1,"1"],[2,"2"]]},{"metric":{"a":"2"},"values":[[1,"1"]]}"#;
+    let cases = [(4, 6, 200), (3, 6, 422), (4, 5, 422)];
+    for (series_max, samples_max, status) in cases {
+        let plan = plan(&Endpoint::QueryRange, Some("x"), &PlanOptions::default());
+        let options = MergeOptions {
+            series_max,
+            samples_max,
+            ..MergeOptions::default()
+        };
+        let reports = [Matrix(series), Matrix(series)];
+        let (merged, text) = merge_with(&plan, &two(), options, &reports, 1);
+        assert_eq!(merged.status, status, "{text}");
+        assert_eq!((merged.series, merged.samples), (4, 6));
+        assert_eq!(text.contains("alb.tsm.max_"), status == 422, "{text}");
+    }
+}
+
+/// Groups that a plan does not ask are not missed.
+#[test]
+fn groups_that_are_not_asked_are_not_missed() {
+    let label = |value: &str| vec![("region".to_owned(), value.to_owned())];
+    let options = PlanOptions {
+        clock: Some(crate::plan::Clock::default()),
+        injected_labels: vec![label("us"), label("eu")],
+        ..PlanOptions::default()
+    };
+    let plan = plan(&Endpoint::Query, Some("x{region=\"eu\"}"), &options);
+    let one = r#"{"metric":{"region":"eu"},"value":[1,"1"]}"#;
+    let reports = [Vector(one), Region("eu", &Vector(one))];
+    let (merged, text) = merge_with(&plan, &two(), MergeOptions::default(), &reports, 1);
+    assert_eq!((merged.status, merged.partial), (200, false), "{text}");
+    assert_eq!(merged.series, 1, "{text}");
+    assert_eq!(merged.events.len(), 1);
+}
