@@ -18,6 +18,11 @@ pub const QUERY_DEPTH_MAX: usize = 64;
 /// it is long, and the parser walks down all of it at each operator.
 pub const QUERY_OPERATORS_MAX: usize = 150;
 
+/// Longest regular expression that is compiled here, of a function's argument.
+pub const PATTERN_BYTES_MAX: usize = 4 * KIB;
+/// Most memory of a compiled regular expression, and of its cache.
+pub const PATTERN_COMPILED_BYTES_MAX: usize = 512 * KIB;
+
 /// Most replica groups of one merge.
 pub const GROUPS_MAX: usize = 4096;
 /// Most series that one answer may hold.

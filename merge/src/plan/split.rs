@@ -4,7 +4,7 @@
 use super::{Clock, Endpoint, Grid, Plan, PlanOptions, Variant, Window};
 use crate::eval::value::Windows;
 use crate::query::print::print;
-use crate::query::{Kind, Node, Selector, Subquery, When, milliseconds};
+use crate::query::{Kind, MatchOperator, Matcher, Node, Selector, Subquery, When, milliseconds};
 use crate::strategy::Strategy;
 
 /// What is evaluated here.
@@ -96,13 +96,21 @@ impl Splitter {
                 function,
                 arguments,
             } => {
+                let arguments = match *function {
+                    "info" => with_info_selector(arguments),
+                    _ => arguments.clone(),
+                };
                 let mut made: Vec<Node> = arguments
                     .iter()
                     .map(|argument| self.node(argument, grid))
                     .collect();
-                if matches!(*function, "absent" | "absent_over_time") {
-                    made.truncate(1);
-                    made.extend(arguments.first().cloned());
+                match *function {
+                    "absent" | "absent_over_time" => {
+                        made.truncate(1);
+                        made.extend(arguments.first().cloned());
+                    }
+                    "info" => made.extend(arguments.get(1).cloned()),
+                    _ => {}
                 }
                 Node::Call {
                     function,
@@ -189,4 +197,36 @@ impl Splitter {
             kind,
         }
     }
+}
+
+/// The arguments of `info` with what its default is written out: the info series `target_info`,
+/// at the time of the first selector of the vector.
+fn with_info_selector(arguments: &[Node]) -> Vec<Node> {
+    let mut made = arguments.to_vec();
+    if made.len() == 1 {
+        made.push(Node::Selector(Selector {
+            matchers: Vec::new(),
+            has_alternatives: false,
+            range: None,
+            when: When::default(),
+        }));
+    }
+    let first = arguments
+        .first()
+        .and_then(|input| input.find(&|node| matches!(node, Node::Selector(_))));
+    let when = match first {
+        Some(Node::Selector(first)) => first.when,
+        _ => When::default(),
+    };
+    if let Some(Node::Selector(selector)) = made.get_mut(1) {
+        selector.when = when;
+        if selector.matchers.iter().all(|one| one.label != "__name__") {
+            selector.matchers.push(Matcher {
+                label: "__name__".to_owned(),
+                operator: MatchOperator::Equal,
+                value: "target_info".to_owned(),
+            });
+        }
+    }
+    made
 }
