@@ -242,7 +242,8 @@ fn unreadable_text_is_sent_as_is_with_a_warning() {
             plan.variants,
             [Variant {
                 name: "",
-                query: None
+                query: None,
+                window: None,
             }]
         );
     }
@@ -284,11 +285,13 @@ fn avg_asks_for_sum_and_count() {
             [
                 Variant {
                     name: "avg-sum",
-                    query: Some(sum.to_owned())
+                    query: Some(sum.to_owned()),
+                    window: None,
                 },
                 Variant {
                     name: "avg-count",
-                    query: Some(count.to_owned())
+                    query: Some(count.to_owned()),
+                    window: None,
                 },
             ]
         );

@@ -467,15 +467,15 @@ fn fractions() {
 fn mean_and_variance() {
     let (bump, text) = (
         Bump::new(),
-        object("4", "6", &[(3, "-1", "1", "2"), (0, "2", "8", "2")]),
+        object("4", "6", &[(3, "-1", "1", "2"), (0, "1", "4", "2")]),
     );
     let histogram = read(&bump, &text);
     assert_eq!(
         (histogram.count(), histogram.sum(), histogram.avg()),
         (4.0, 6.0, 1.5)
     );
-    // Two at 0 and two at 4, around 1.5.
-    assert_eq!(histogram.stdvar(), (2.0 * 2.25 + 2.0 * 6.25) / 4.0);
+    // Two at 0 and two at 2, around 1.5.
+    assert_eq!(histogram.stdvar(), (2.0 * 2.25 + 2.0 * 0.25) / 4.0);
     assert_eq!(histogram.stddev(), histogram.stdvar().sqrt());
     let text = object("2", "5", &[(0, "1", "2", "1"), (0, "2", "5", "1")]);
     // Custom bounds: 1.5 and 3.5 around 2.5.
