@@ -10,6 +10,7 @@ pub(crate) mod binary;
 pub(crate) mod env;
 pub(crate) mod error;
 pub(crate) mod function;
+pub(crate) mod kahan;
 pub(crate) mod native;
 pub(crate) mod pace;
 pub(crate) mod range;
