@@ -10,6 +10,7 @@ pub(crate) mod binary;
 pub(crate) mod env;
 pub(crate) mod error;
 pub(crate) mod function;
+pub(crate) mod kahan;
 pub(crate) mod native;
 pub(crate) mod pace;
 pub(crate) mod range;
@@ -186,7 +187,7 @@ fn samples_of<'a>(env: &Env<'a>, grid: &Grid, series: &Series<'a>) -> Outcome<Sa
     })
 }
 
-/// Functions whose second argument is what the first stood for, kept for its labels.
+/// Functions with a last argument that is what an earlier one stood for, kept for its matchers.
 const TELLS_LABELS: [&str; 2] = ["absent", "absent_over_time"];
 
 async fn call<'a>(
@@ -196,9 +197,10 @@ async fn call<'a>(
     function: &str,
     nodes: &[Node],
 ) -> Outcome<Value<'a>> {
-    let evaluated = match TELLS_LABELS.contains(&function) {
-        true => &nodes[..nodes.len().min(1)],
-        false => nodes,
+    let evaluated = match function {
+        _ if TELLS_LABELS.contains(&function) => &nodes[..nodes.len().min(1)],
+        "info" => &nodes[..nodes.len().min(2)],
+        _ => nodes,
     };
     let mut arguments = Vec::with_capacity(evaluated.len());
     for node in evaluated {

@@ -16,7 +16,9 @@ use super::{
 use crate::eval::value::Windows;
 use crate::limits::WINDOWS_MAX;
 use crate::query::check::is_plain;
-use crate::query::{Aggregate, Grouping, Kind, Node, Selector, Subquery, When, milliseconds};
+use crate::query::{
+    Aggregate, Grouping, Kind, MatchOperator, Matcher, Node, Selector, Subquery, When, milliseconds,
+};
 use crate::strategy::Strategy;
 
 /// What is evaluated here.
@@ -231,12 +233,21 @@ impl Splitter<'_> {
                 arguments: vec![made, argument.clone()],
             };
         }
+        let given = match function {
+            "info" => with_info_selector(arguments),
+            _ => arguments.to_vec(),
+        };
+        let mut arguments: Vec<Node> = given
+            .iter()
+            .map(|argument| self.below(&why, argument, grid))
+            .collect();
+        if function == "info" {
+            // What its matchers say of the labels is needed beside what they select.
+            arguments.extend(given.into_iter().nth(1));
+        }
         Node::Call {
             function,
-            arguments: arguments
-                .iter()
-                .map(|argument| self.below(&why, argument, grid))
-                .collect(),
+            arguments,
         }
     }
 
@@ -438,4 +449,36 @@ fn plan_of(variants: &[Variant], pushed: &Pushed, ask: &Ask, window: Window) -> 
         variant.window = Some(window);
     }
     plan
+}
+
+/// The arguments of `info` with what its default is written out: the info series `target_info`,
+/// at the time of the first selector of the vector.
+fn with_info_selector(arguments: &[Node]) -> Vec<Node> {
+    let mut made = arguments.to_vec();
+    if made.len() == 1 {
+        made.push(Node::Selector(Selector {
+            matchers: Vec::new(),
+            has_alternatives: false,
+            range: None,
+            when: When::default(),
+        }));
+    }
+    let first = arguments
+        .first()
+        .and_then(|input| input.find(&|node| matches!(node, Node::Selector(_))));
+    let when = match first {
+        Some(Node::Selector(first)) => first.when,
+        _ => When::default(),
+    };
+    if let Some(Node::Selector(selector)) = made.get_mut(1) {
+        selector.when = when;
+        if selector.matchers.iter().all(|one| one.label != "__name__") {
+            selector.matchers.push(Matcher {
+                label: "__name__".to_owned(),
+                operator: MatchOperator::Equal,
+                value: "target_info".to_owned(),
+            });
+        }
+    }
+    made
 }

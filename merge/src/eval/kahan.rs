@@ -1,0 +1,47 @@
+//! Sums that keep what rounding takes away.
+
+/// A sum with its compensation (Kahan's way, as improved by Neumaier).
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Kahan {
+    pub(crate) sum: f64,
+    pub(crate) lost: f64,
+}
+
+impl Kahan {
+    /// A sum that starts with `sum`.
+    pub(crate) fn new(sum: f64) -> Self {
+        Self { sum, lost: 0.0 }
+    }
+
+    /// Adds `value`. What infinities lose is not a number and is not kept.
+    #[inline]
+    pub(crate) fn add(&mut self, value: f64) {
+        let total = self.sum + value;
+        if total.is_infinite() {
+            self.lost = 0.0;
+        } else if self.sum.abs() >= value.abs() {
+            self.lost += (self.sum - total) + value;
+        } else {
+            self.lost += (value - total) + self.sum;
+        }
+        self.sum = total;
+    }
+
+    /// Adds `value` as versions before 2.47 do: they keep what infinities lose.
+    #[inline]
+    pub(crate) fn add_plainly(&mut self, value: f64) {
+        let total = self.sum + value;
+        if self.sum.abs() >= value.abs() {
+            self.lost += (self.sum - total) + value;
+        } else {
+            self.lost += (value - total) + self.sum;
+        }
+        self.sum = total;
+    }
+
+    /// The sum.
+    #[inline]
+    pub(crate) fn total(self) -> f64 {
+        self.sum + self.lost
+    }
+}
