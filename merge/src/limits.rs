@@ -18,15 +18,12 @@ pub const QUERY_DEPTH_MAX: usize = 64;
 /// it is long, and the parser walks down all of it at each operator.
 pub const QUERY_OPERATORS_MAX: usize = 150;
 
-<<<<<<< HEAD
 /// Most range and instant requests that one query is cut into, counted for each group.
 pub const WINDOWS_MAX: usize = 512;
-=======
 /// Longest regular expression that is compiled here, of a function's argument.
 pub const PATTERN_BYTES_MAX: usize = 4 * KIB;
 /// Most memory of a compiled regular expression, and of its cache.
 pub const PATTERN_COMPILED_BYTES_MAX: usize = 512 * KIB;
->>>>>>> evalfunc
 
 /// Most replica groups of one merge.
 pub const GROUPS_MAX: usize = 4096;
