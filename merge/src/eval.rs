@@ -55,6 +55,10 @@ pub(crate) fn evaluate<'e, 'a: 'e>(
         match node {
             Node::Number(value) => Ok(Value::Scalar(numbers(env.bump, grid.count, *value)?)),
             Node::Text(text) => Ok(Value::Text(value::text(env.bump, text)?)),
+            Node::Part {
+                index,
+                kind: Kind::Matrix,
+            } => raw(parts, *index),
             Node::Part { index, kind } => lay(env, &parts[*index].samples, &grid, *kind).await,
             Node::Subquery(subquery) => range_of(env, parts, &grid, subquery).await,
             Node::Call {
@@ -208,13 +212,7 @@ async fn call<'a>(
     };
     let mut arguments = Vec::with_capacity(evaluated.len());
     for node in evaluated {
-        arguments.push(match node {
-            Node::Part {
-                index,
-                kind: Kind::Matrix,
-            } => raw(parts, *index)?,
-            node => evaluate(env, parts, *grid, node).await?,
-        });
+        arguments.push(evaluate(env, parts, *grid, node).await?);
     }
     let has_range = arguments
         .iter()

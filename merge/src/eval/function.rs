@@ -38,6 +38,10 @@ pub(crate) async fn call<'a>(
     arguments: Vec<Value<'a>>,
     nodes: &[Node],
 ) -> Outcome<Value<'a>> {
+    let (major, minor) = since(function);
+    if !env.dialect().is_at_least(major, minor) {
+        return Err(unknown(function));
+    }
     let mut given = Arguments::new(arguments);
     if let Some(elementary) = math::elementary(function) {
         let series = math::map(
@@ -87,6 +91,18 @@ pub(crate) async fn call<'a>(
         "label_replace" | "label_join" => labels::call(env, function, given).await,
         "info" => info::info(env, grid, given, nodes.get(2)).await,
         _ => scalar::call(env, grid, function, given).await,
+    }
+}
+
+/// The version that brought a function, of those that not every supported version has.
+fn since(function: &str) -> (u32, u32) {
+    match function {
+        "histogram_stddev" | "histogram_stdvar" => (2, 48),
+        "sort_by_label" | "sort_by_label_desc" => (2, 50),
+        "histogram_avg" => (2, 51),
+        "info" => (3, 0),
+        "histogram_quantiles" | "max_of" | "min_of" | "start" | "end" | "step" | "range" => (3, 6),
+        _ => (0, 0),
     }
 }
 

@@ -14,7 +14,7 @@ use super::{order, settle, unknown};
 use crate::eval::env::Env;
 use crate::eval::error::Outcome;
 use crate::eval::native::Histogram;
-use crate::eval::value::{ABSENT, Column, Series, Value, is_absent, text, without_name};
+use crate::eval::value::{Column, Series, Value, is_absent, text, without_name};
 use crate::labels::Label;
 use crate::plan::{Dialect, Grid};
 use buckets::Bucket;
@@ -169,7 +169,7 @@ async fn answer<'a>(
             let Some(histogram) = histogram else {
                 continue;
             };
-            env.pace.spend(256).await;
+            env.pace.spend(histogram.units()).await;
             if classic.is_some_and(|place| sorted.has_bucket(place, step)) {
                 env.warn(&format!(
                     "vector contains a mix of classic and native histograms for metric name {:?}",
@@ -248,8 +248,10 @@ impl Sorted<'_> {
 
 impl Question<'_> {
     fn ask_native(&self, histogram: &Histogram<'_>, step: usize, dialect: Dialect) -> f64 {
-        let _ = (histogram, step, dialect);
-        ABSENT
+        match self {
+            Self::Quantile(quantiles) => histogram.quantile(quantiles[step], dialect),
+            Self::Fraction(lower, upper) => histogram.fraction(lower[step], upper[step], dialect),
+        }
     }
 
     /// The answer, and whether counts had to be raised to the counts of lower buckets.

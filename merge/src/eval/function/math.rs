@@ -3,7 +3,7 @@
 //! Where the standard library's result differs from that of Prometheus' language in more than the
 //! last bit, or in a special case, the formula is spelled out here.
 
-use std::f64::consts::{LN_2, LOG2_E, LOG10_2, PI};
+use std::f64::consts::{FRAC_1_SQRT_2, LN_2, LOG2_E, LOG10_E, PI};
 
 use super::CHUNK_STEPS;
 use super::arguments::Arguments;
@@ -77,7 +77,7 @@ pub(super) fn elementary(name: &str) -> Option<fn(f64) -> f64> {
         "floor" => f64::floor,
         "exp" => f64::exp,
         "sqrt" => f64::sqrt,
-        "ln" => f64::ln,
+        "ln" => ln,
         "log2" => log2,
         "log10" => log10,
         "sgn" => sign,
@@ -108,6 +108,51 @@ fn sign(x: f64) -> f64 {
     }
 }
 
+/// Natural logarithm: that of fdlibm, as the servers compute it on their usual processors, where
+/// the exponent of a subnormal number is read as it stands.
+fn ln(x: f64) -> f64 {
+    if !x.is_finite() || x <= 0.0 {
+        return x.ln();
+    }
+    let bits = x.to_bits();
+    let exponent = ((bits >> 52) as i32) - 1022;
+    logarithm(half(bits), exponent)
+}
+
+/// The number of the fraction in `bits` between a half and 1.
+fn half(bits: u64) -> f64 {
+    f64::from_bits((bits & !(0x7ff << 52)) | (1022 << 52))
+}
+
+/// The natural logarithm of `fraction * 2^exponent`; the fraction is from a half to 1.
+fn logarithm(mut fraction: f64, mut exponent: i32) -> f64 {
+    const LN_2_HIGH: f64 = 6.931_471_803_691_238_164_90e-1;
+    const LN_2_LOW: f64 = 1.908_214_929_270_587_700_02e-10;
+    // Of the polynomial in the square of f / (2 + f).
+    const EVEN: [f64; 3] = [
+        3.999_999_999_940_941_908e-1,
+        2.222_219_843_214_978_396e-1,
+        1.531_383_769_920_937_332e-1,
+    ];
+    const ODD: [f64; 4] = [
+        6.666_666_666_666_735_130e-1,
+        2.857_142_874_366_239_149e-1,
+        1.818_357_216_161_805_012e-1,
+        1.479_819_860_511_658_591e-1,
+    ];
+    if fraction < FRAC_1_SQRT_2 {
+        fraction *= 2.0;
+        exponent -= 1;
+    }
+    let (f, power) = (fraction - 1.0, f64::from(exponent));
+    let s = f / (2.0 + f);
+    let (s2, s4) = (s * s, s * s * (s * s));
+    let odd = s2 * (ODD[0] + s4 * (ODD[1] + s4 * (ODD[2] + s4 * ODD[3])));
+    let even = s4 * (EVEN[0] + s4 * (EVEN[1] + s4 * EVEN[2]));
+    let square = 0.5 * f * f;
+    power * LN_2_HIGH - ((square - (s * (square + (odd + even)) + power * LN_2_LOW)) - f)
+}
+
 /// Exact for powers of two: the exponent is taken off first.
 fn log2(x: f64) -> f64 {
     if !x.is_finite() || x <= 0.0 {
@@ -120,16 +165,16 @@ fn log2(x: f64) -> f64 {
         (x, 0)
     };
     let bits = scaled.to_bits();
-    let exponent = ((bits >> 52) & 0x7ff) as i32 - 1022 - added;
-    let fraction = f64::from_bits((bits & !(0x7ff << 52)) | (1022 << 52));
+    let exponent = ((bits >> 52) as i32) - 1022 - added;
+    let fraction = half(bits);
     if fraction == 0.5 {
         return f64::from(exponent - 1);
     }
-    fraction.ln() * LOG2_E + f64::from(exponent)
+    logarithm(fraction, 0) * LOG2_E + f64::from(exponent)
 }
 
 fn log10(x: f64) -> f64 {
-    log2(x) * LOG10_2
+    ln(x) * LOG10_E
 }
 
 /// Beyond it a square and the square plus one are the same: 2^28.
@@ -139,8 +184,8 @@ fn area_sinh(x: f64) -> f64 {
     let size = x.abs();
     let area = match size {
         _ if !x.is_finite() => return x,
-        _ if size > LARGE => size.ln() + LN_2,
-        _ if size > 2.0 => (2.0 * size + 1.0 / ((size * size + 1.0).sqrt() + size)).ln(),
+        _ if size > LARGE => ln(size) + LN_2,
+        _ if size > 2.0 => ln(2.0 * size + 1.0 / ((size * size + 1.0).sqrt() + size)),
         _ if size < 1.0 / LARGE => size,
         _ => (size + size * size / (1.0 + (1.0 + size * size).sqrt())).ln_1p(),
     };
@@ -151,8 +196,8 @@ fn area_cosh(x: f64) -> f64 {
     match x {
         _ if x < 1.0 || x.is_nan() => f64::NAN,
         _ if x == 1.0 => 0.0,
-        _ if x >= LARGE => x.ln() + LN_2,
-        _ if x > 2.0 => (2.0 * x - 1.0 / (x + (x * x - 1.0).sqrt())).ln(),
+        _ if x >= LARGE => ln(x) + LN_2,
+        _ if x > 2.0 => ln(2.0 * x - 1.0 / (x + (x * x - 1.0).sqrt())),
         _ => {
             let over = x - 1.0;
             (over + (2.0 * over + over * over).sqrt()).ln_1p()
@@ -272,6 +317,12 @@ mod tests {
             ("log2", -1.0, nan),
             ("log2", inf, inf),
             ("log10", 1000.0, 3.0),
+            ("log10", 5e-324, -307.953_685_564_252_8),
+            ("ln", 3.0, 1.098_612_288_668_109_6),
+            ("ln", 5e-324, -709.089_565_712_824_1),
+            ("ln", 1e-310, -709.085_081_548_894_5),
+            ("ln", 1.0, 0.0),
+            ("ln", -0.0, -inf),
             ("log10", 0.0, -inf),
             ("asinh", f64::MAX, 710.475_860_073_943_9),
             ("asinh", f64::MIN, -710.475_860_073_943_9),

@@ -3,38 +3,41 @@
 use crate::eval::env::Env;
 use crate::eval::error::Outcome;
 use crate::eval::native::Histogram;
-use crate::eval::value::Series;
+use crate::eval::value::{ABSENT, Series, numbers};
 
 /// The function of that name, if it asks a native histogram alone.
 pub(super) fn asked(name: &str) -> Option<fn(&Histogram<'_>) -> f64> {
-    let _ = name;
-    None
-}
-
-/// The sum of a histogram's observations.
-pub(super) fn sum(histogram: &Histogram<'_>) -> f64 {
-    let _ = histogram;
-    f64::NAN
+    Some(match name {
+        "histogram_count" => |histogram| histogram.count(),
+        "histogram_sum" => |histogram| histogram.sum(),
+        "histogram_avg" => |histogram| histogram.avg(),
+        "histogram_stddev" => |histogram| histogram.stddev(),
+        "histogram_stdvar" => |histogram| histogram.stdvar(),
+        _ => return None,
+    })
 }
 
 /// Puts what the histograms say in their places. Floats are left out.
 pub(super) async fn ask<'a>(
     env: &Env<'a>,
-    mut series: Vec<Series<'a>>,
+    series: Vec<Series<'a>>,
     asked: fn(&Histogram<'_>) -> f64,
 ) -> Outcome<Vec<Series<'a>>> {
-    for one in &mut series {
-        let steps = one.column.floats.len();
-        let histograms = one.column.histograms.take();
-        for step in 0..steps {
+    let mut made = Vec::new();
+    for mut one in series {
+        env.pace.spend(64).await;
+        let Some(histograms) = one.column.histograms.take() else {
+            continue;
+        };
+        one.column.floats = numbers(env.bump, histograms.len(), ABSENT)?;
+        for (float, histogram) in one.column.floats.iter_mut().zip(histograms) {
             env.pace.spend(8).await;
-            let histogram = histograms.as_ref().and_then(|all| all[step]);
-            one.column.floats[step] = histogram.map_or(crate::eval::value::ABSENT, asked);
-            if histogram.is_some() {
-                env.pace.spend(256).await;
+            if let Some(histogram) = histogram {
+                *float = asked(histogram);
+                env.pace.spend(histogram.units()).await;
             }
         }
+        made.push(one);
     }
-    series.retain(|one| !one.column.is_empty());
-    Ok(series)
+    Ok(made)
 }

@@ -59,7 +59,7 @@ pub(super) async fn call<'a>(
             // Before 3.0 histograms stand where their sums would.
             column
                 .histogram(0)
-                .map_or(column.floats[0], super::native_histogram::sum)
+                .map_or(column.floats[0], |histogram| histogram.sum())
         };
         order::sort(env, &mut places, |a, b| {
             by_value(value(a), value(b), is_descending)

@@ -242,7 +242,7 @@ fn functions_of_vectors_follow_their_rules() {
         ),
     ];
     for (steps, function, arguments, expected) in cases {
-        let found = run((3, 5), *steps, function, arguments);
+        let found = run((3, 6), *steps, function, arguments);
         assert_eq!(found, *expected, "{function} {arguments:?}");
     }
 }
@@ -290,4 +290,19 @@ fn info_adds_data_labels() {
         run_as_written((3, 5), 3, "info", &[given, &twice], &written),
         "422 found duplicate series for info metric target_info"
     );
+}
+
+#[test]
+fn functions_came_with_versions() {
+    let said = |dialect, function| run(dialect, 1, function, &["x 1"]);
+    for (function, before, first) in [
+        ("sort_by_label", (2, 49), (2, 50)),
+        ("histogram_stddev", (2, 47), (2, 48)),
+        ("histogram_avg", (2, 50), (2, 51)),
+        ("info", (2, 55), (3, 0)),
+        ("step", (3, 5), (3, 6)),
+    ] {
+        assert!(said(before, function).starts_with("400 "), "{function}");
+        assert!(!said(first, function).starts_with("400 "), "{function}");
+    }
 }
