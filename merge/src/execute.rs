@@ -4,6 +4,7 @@
 //! Called by `ringway-shards`, which reports answers and gives turns.
 
 mod collect;
+mod place;
 mod write;
 
 use std::future::Future;
@@ -262,7 +263,11 @@ impl<'a> Evaluation<'a> {
         self.merged.samples += merged.samples;
         self.merged.leader = self.merged.leader.or(merged.leader);
         self.merged.status = self.merged.status.max(merged.status);
-        self.merged.retry = self.merged.retry.or(merged.retry);
+        let retries = [self.merged.retry, merged.retry];
+        self.merged.retry = retries
+            .into_iter()
+            .flatten()
+            .max_by_key(|retry| retry.care());
         for reason in merged.inexact.drain(..) {
             if !self.merged.inexact.contains(&reason) {
                 self.merged.inexact.push(reason);
@@ -337,6 +342,18 @@ impl<'a> Evaluation<'a> {
     }
 }
 
+/// Annotations with their places in the query, each once.
+fn placed(text: &str, annotations: &[String]) -> Vec<String> {
+    let mut all = Vec::with_capacity(annotations.len());
+    for annotation in annotations {
+        let annotation = place::placed(text, annotation);
+        if !all.contains(&annotation) {
+            all.push(annotation);
+        }
+    }
+    all
+}
+
 /// Reads the parts' answers, evaluates, and writes.
 async fn work<'a>(
     arena: &'a Arena,
@@ -378,7 +395,7 @@ async fn work<'a>(
     let notes = env.notes.take();
     Ok(Said {
         body,
-        warnings: notes.warnings,
-        infos: notes.infos,
+        warnings: placed(&local.text, &notes.warnings),
+        infos: placed(&local.text, &notes.infos),
     })
 }

@@ -58,7 +58,7 @@ pub use merge::{
     SlotFailure, merge_one,
 };
 pub use plan::{
-    Ask, Clock, Dialect, Endpoint, Explanation, Grid, Plan, PlanOptions, PlanWarning, Variant,
-    Window, label_asked_for, plan,
+    Ask, Care, Clock, Dialect, Endpoint, Explanation, Grid, Plan, PlanOptions, PlanWarning,
+    Variant, Window, label_asked_for, plan,
 };
 pub use strategy::Strategy;

@@ -60,9 +60,24 @@ pub struct PlanOptions {
     /// Labels that ringway adds to the answers of a group, by group: those that all of its members
     /// add alike.
     pub injected_labels: Vec<Vec<(String, String)>>,
-    /// Nothing is left to the servers whose result may turn out to be inexact when the samples are
-    /// seen: the second plan for a request whose first asked for one ([`crate::Merged::retry`]).
-    pub is_careful: bool,
+    /// Series may lie in several groups: some have moved, or stay in two. Then no sum reaches
+    /// back in time on the groups, and what turns out to be shared asks for a second plan.
+    pub may_share: bool,
+    /// What is not left to the servers: more in a second plan for a request whose first asked for
+    /// one ([`crate::Merged::retry`]).
+    pub care: Care,
+}
+
+/// How much is left to the servers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
+pub enum Care {
+    /// All that decomposes.
+    #[default]
+    Usual,
+    /// No aggregation that native histograms, infinite sums or zeros of both signs could spoil.
+    Aggregates,
+    /// Selectors alone, and of several groups' samples the latest.
+    Samples,
 }
 
 /// When the same series in the answers of two groups makes a dedup result doubtful.
@@ -106,6 +121,8 @@ pub struct Plan {
     pub refusal: Option<String>,
     pub(crate) endpoint: Endpoint,
     pub(crate) sharing: Sharing,
+    /// Whether series that turn out to be shared ask for a second plan.
+    pub(crate) settles_sharing: bool,
     pub(crate) keeps: Keep,
     /// What is evaluated here, over the merged answers of parts; `variants` are then all parts'.
     pub(crate) local: Option<Box<Local>>,
@@ -135,6 +152,7 @@ impl Plan {
             refusal: None,
             endpoint: endpoint.clone(),
             sharing: Sharing::Ignored,
+            settles_sharing: false,
             keeps: match strategy {
                 Strategy::Dedup => Keep::All,
                 _ => Keep::Nothing,
@@ -230,8 +248,7 @@ pub fn plan(endpoint: &Endpoint, query: Option<&str>, options: &PlanOptions) -> 
         injected: injected.apart(),
         order_matters: !is_range,
     };
-    if !options.fetches_only
-        && let Some(pushed) = push(&tree, &reacher, options.is_careful, &injected)
+    if let Some(pushed) = push(&tree, &reacher, options, &injected)
         && let Some(plan) = whole(endpoint, text, &tree, pushed, (options, &injected))
     {
         return plan;
@@ -259,6 +276,7 @@ fn whole(
 ) -> Option<Plan> {
     let mut plan = Plan::new(endpoint, pushed.strategy).with_keeps(pushed.keeps.clone());
     plan.sharing = pushed.sharing;
+    plan.settles_sharing = options.may_share;
     plan.variants = Vec::new();
     for (name, operator) in pushed.renames() {
         let query = match operator {

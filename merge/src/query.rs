@@ -208,6 +208,33 @@ pub fn parse(query: &str) -> Result<Node, String> {
     .node(&tree)
 }
 
+impl Selector {
+    /// Returns the one metric name that is asked for.
+    pub fn name(&self) -> Option<&str> {
+        let is_name = |matcher: &&Matcher| {
+            matcher.label == "__name__"
+                && matcher.operator == MatchOperator::Equal
+                && !matcher.value.is_empty()
+        };
+        let named = self.matchers.iter().find(is_name)?;
+        (!self.has_alternatives).then_some(named.value.as_str())
+    }
+
+    /// Returns whether no matcher narrows down the metric name: none is on it, or only patterns
+    /// that begin with a wildcard.
+    pub fn takes_any_name(&self) -> bool {
+        let narrows = |matcher: &Matcher| {
+            matcher.label == "__name__"
+                && match matcher.operator {
+                    MatchOperator::Equal => !matcher.value.is_empty(),
+                    MatchOperator::Regex => !matcher.value[1..].starts_with(['.', '(', '[']),
+                    MatchOperator::NotEqual | MatchOperator::NotRegex => false,
+                }
+        };
+        self.has_alternatives || !self.matchers.iter().any(narrows)
+    }
+}
+
 impl Node {
     /// Returns the type of the value.
     pub fn kind(&self) -> Kind {

@@ -160,7 +160,8 @@ impl<'a> Reducer<'a> {
         } else {
             Stage::Histograms
         };
-        let may_copy = self.rules.strategy != Strategy::Mean && !self.has_histograms;
+        let has_pairs = matches!(self.rules.strategy, Strategy::Mean | Strategy::Freshest);
+        let may_copy = !has_pairs && !self.has_histograms;
         if may_copy && (!is_shared || self.keeps_first()) && all_equal(series) {
             self.copy = self.bounded(leader).points;
             self.stage = Stage::Copy;

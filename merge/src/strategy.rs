@@ -17,6 +17,8 @@ pub enum Strategy {
     Group,
     /// Sum of the first variant over the sum of the second.
     Mean,
+    /// Of each series the sample that was taken last: the second variant says when.
+    Freshest,
     /// The first value that is not NaN, in pool order.
     Pick,
 }
@@ -31,6 +33,7 @@ impl Strategy {
             Self::Max => "max",
             Self::Group => "group",
             Self::Mean => "avg",
+            Self::Freshest => "freshest",
             Self::Pick => "pick",
         }
     }

@@ -324,7 +324,7 @@ impl<'a> Merge<'a> {
 
     fn note_doubts(&mut self) {
         let doubts = self.reducer.doubts;
-        if doubts.has_unpaired_mean {
+        if doubts.has_unpaired_mean && self.plan.strategy == Strategy::Mean {
             self.doubt("avg: samples without both a sum and a count were left out");
         }
         if doubts.has_infinite_mean {
@@ -353,7 +353,11 @@ impl<'a> Merge<'a> {
             Sharing::Differences => doubts.is_shared_unevenly,
             Sharing::Always => doubts.is_shared,
         };
-        if is_doubtful && self.plan.strategy == Strategy::Dedup {
+        let takes_one = matches!(self.plan.strategy, Strategy::Dedup | Strategy::Freshest);
+        if is_doubtful && takes_one {
+            if self.plan.settles_sharing {
+                self.merged.retry = Some(Retry::Shared);
+            }
             self.doubt(
                 "several replica groups have series with the same labels: the first one's samples \
                  are kept, which one server with all the data may not answer",

@@ -1,6 +1,7 @@
 //! What a merge is given and what it gives back: groups, slots, answers, progress, outcome.
 
 use crate::error::MemberFailure;
+use crate::plan::Care;
 
 /// A replica group of the pool, in pool order, with its live members in pool order.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -144,7 +145,7 @@ pub struct SlotFailure {
 }
 
 /// Why a request should be planned and asked a second time, carefully
-/// ([`crate::PlanOptions::is_careful`]): the samples show that what was left to the servers cannot
+/// ([`crate::PlanOptions::care`]): the samples show that what was left to the servers cannot
 /// be combined exactly.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum Retry {
@@ -157,6 +158,19 @@ pub enum Retry {
     /// Smallest or largest of several zeros that differ in sign: the first series' is due.
     #[error("zeros of both signs were compared")]
     Zeros,
+    /// Several groups have a series, and each may have a part of its samples.
+    #[error("several replica groups have samples of one series")]
+    Shared,
+}
+
+impl Retry {
+    /// How the second plan is made. It is of use where the first was less careful.
+    pub fn care(self) -> Care {
+        match self {
+            Self::Histograms | Self::Overflow | Self::Zeros => Care::Aggregates,
+            Self::Shared => Care::Samples,
+        }
+    }
 }
 
 /// The outcome of a merge.

@@ -70,8 +70,10 @@ impl Grid {
 /// What times mean in one request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Clock {
-    /// The steps of the request; `start()` and `end()` are its first and last time.
+    /// The steps of the request; `start()` is the first.
     pub grid: Grid,
+    /// The end that the request names, which is `end()`; the last step may be earlier.
+    pub end_ms: i64,
     /// The version of the servers.
     pub dialect: Dialect,
     /// The step of subqueries that name none: the servers' evaluation interval.
@@ -85,7 +87,7 @@ impl Clock {
     pub fn moment(&self, when: When) -> Option<i64> {
         when.at.map(|at| match at {
             At::Start => self.grid.start_ms,
-            At::End => self.grid.end_ms(),
+            At::End => self.end_ms,
             At::Time(time_ms) => time_ms,
         })
     }

@@ -203,9 +203,23 @@ fn count(node: &Node, is_wanted: &dyn Fn(&Node) -> bool) -> usize {
     usize::from(is_wanted(node)) + below.sum::<usize>()
 }
 
-/// Puts another operator in the place of an aggregation's.
-pub(super) fn renamed(node: &Node, operator: Option<&'static str>) -> Node {
+/// Puts another operator in the place of an aggregation's, or asks when a selector's samples were
+/// taken, under their name.
+fn renamed(node: &Node, operator: Option<&'static str>) -> Node {
     match (operator, node) {
+        (Some(function), Node::Selector(selector)) => {
+            let call = |function, arguments| Node::Call {
+                function,
+                arguments,
+            };
+            let text = |text: &str| Node::Text(text.to_owned());
+            let name = selector.name().unwrap_or_default();
+            let times = call(function, vec![node.clone()]);
+            call(
+                "label_replace",
+                vec![times, text("__name__"), text(name), text(""), text("")],
+            )
+        }
         (Some(operator), Node::Aggregate(aggregate)) => Node::Aggregate(Aggregate {
             operator,
             ..aggregate.clone()

@@ -4,8 +4,8 @@
 
 use super::inject::Injected;
 use super::reach::{Reach, Reacher, Traits};
-use super::{Keep, Sharing};
-use crate::query::{Aggregate, Binary, Grouping, Node, OperatorKind};
+use super::{Care, Keep, PlanOptions, Sharing};
+use crate::query::{Aggregate, Binary, Grouping, Node, OperatorKind, When};
 use crate::strategy::Strategy;
 
 pub(super) use super::reach::is_constant;
@@ -23,29 +23,29 @@ impl Pushed {
     pub(super) fn renames(&self) -> &'static [(&'static str, Option<&'static str>)] {
         match self.strategy {
             Strategy::Mean => &[("avg-sum", Some("sum")), ("avg-count", Some("count"))],
+            Strategy::Freshest => &[("value", None), ("sample-time", Some("timestamp"))],
             _ => &[("", None)],
         }
     }
 }
 
-/// Returns how `node` is left to the groups, if that is exact. `is_careful` leaves out what may
-/// turn out not to be when the samples are seen.
+/// Returns how `node` is left to the groups, if that is exact.
 pub(super) fn push(
     node: &Node,
     reacher: &Reacher<'_>,
-    is_careful: bool,
+    options: &PlanOptions,
     injected: &Injected<'_>,
 ) -> Option<Pushed> {
-    if !injected.allows(node) {
+    if options.fetches_only || options.care >= Care::Samples || !injected.allows(node) {
         return None;
     }
     match (reacher.reach(node), node) {
         (Reach::PerSeries(traits), _) => per_series(node, traits),
         (Reach::Global, Node::Aggregate(aggregate)) => {
-            push_aggregate(aggregate, reacher, is_careful, injected)
+            push_aggregate(aggregate, reacher, options, injected)
         }
         (Reach::Global, Node::Binary(binary)) if adds_zero(binary) => match binary.left.as_ref() {
-            Node::Aggregate(left) => push_aggregate(left, reacher, is_careful, injected),
+            Node::Aggregate(left) => push_aggregate(left, reacher, options, injected),
             _ => None,
         },
         _ => None,
@@ -86,9 +86,10 @@ fn per_series(node: &Node, traits: Traits) -> Option<Pushed> {
 fn push_aggregate(
     aggregate: &Aggregate,
     reacher: &Reacher<'_>,
-    is_careful: bool,
+    options: &PlanOptions,
     injected: &Injected<'_>,
 ) -> Option<Pushed> {
+    let is_careful = options.care >= Care::Aggregates;
     let strategy = match aggregate.operator {
         "sum" if !is_careful => Strategy::Sum,
         "min" if !is_careful => Strategy::Min,
@@ -103,11 +104,31 @@ fn push_aggregate(
         _ => false,
     };
     let has_constant = aggregate.parameter.as_deref().is_none_or(is_constant);
-    (is_apart && has_constant).then(|| Pushed {
+    let is_placed = !is_additive(strategy) || !is_shared(&aggregate.input, options.may_share);
+    (is_apart && has_constant && is_placed).then(|| Pushed {
         strategy,
         sharing: Sharing::Ignored,
         keeps: injected.grouped_by(&aggregate.grouping),
     })
+}
+
+fn is_additive(strategy: Strategy) -> bool {
+    matches!(strategy, Strategy::Sum | Strategy::Mean)
+}
+
+/// Whether several groups may have a series that `input` reads, which adding up would count more
+/// than once. Servers hold series about themselves and their targets (`up`, `scrape_…`) that are
+/// often the same everywhere, so series of any name are suspect; and where series move, what
+/// reaches back with `offset` or `@` is: groups are known to be disjoint now, not then.
+fn is_shared(input: &Node, may_share: bool) -> bool {
+    let is_suspect = |node: &Node| match node {
+        Node::Selector(selector) => {
+            selector.takes_any_name() || (may_share && selector.when != When::default())
+        }
+        Node::Subquery(subquery) => may_share && subquery.when != When::default(),
+        _ => false,
+    };
+    input.find(&is_suspect).is_some()
 }
 
 /// Whether the expression is `sum|count|count_values(…) or vector(0)` in a form where adding the

@@ -7,7 +7,7 @@
 //! ringway adds to a group's answers) let more be proved: what keeps those labels apart never
 //! brings series of two groups together.
 
-use crate::query::{Aggregate, Binary, Cardinality, Grouping, Kind, MatchOperator, Node};
+use crate::query::{Aggregate, Binary, Cardinality, Grouping, Kind, Node};
 use crate::query::{OperatorKind, Selector};
 
 /// How far an expression's value depends on more than one series.
@@ -253,15 +253,9 @@ impl Reacher<'_> {
     }
 
     fn selector(&self, selector: &Selector) -> Traits {
-        let has_one_name = !selector.has_alternatives
-            && selector.matchers.iter().any(|matcher| {
-                matcher.label == "__name__"
-                    && matcher.operator == MatchOperator::Equal
-                    && !matcher.value.is_empty()
-            });
         Traits {
             has_name: true,
-            has_one_name,
+            has_one_name: selector.name().is_some(),
             has_clash: false,
             is_windowed: false,
             is_joint: false,

@@ -11,7 +11,7 @@ use super::inject::Injected;
 use super::push::{Pushed, push};
 use super::reach::Reacher;
 use super::{
-    Ask, Clock, Endpoint, Grid, Keep, Plan, PlanOptions, STEPS_MAX, Sharing, Variant, Window,
+    Ask, Care, Clock, Endpoint, Grid, Keep, Plan, PlanOptions, STEPS_MAX, Sharing, Variant, Window,
 };
 use crate::eval::value::Windows;
 use crate::limits::WINDOWS_MAX;
@@ -26,6 +26,8 @@ use crate::strategy::Strategy;
 pub(crate) struct Local {
     /// The expression; its leaves are [`Node::Part`]s, which are sources, and constants.
     pub(crate) tree: Node,
+    /// The query as it was written.
+    pub(crate) text: String,
     pub(crate) sources: Vec<Source>,
     pub(crate) parts: Vec<Part>,
     /// The part that asks whether a server accepts the query as it was written.
@@ -76,6 +78,7 @@ pub(super) fn split(
         why: "nothing is left to the servers".to_owned(),
         windows: 0,
         undecided: false,
+        is_rounded: false,
     };
     let local = splitter.root(tree);
     let check = (!is_plain(text, tree)).then(|| splitter.check());
@@ -102,6 +105,7 @@ pub(super) fn split(
         .collect();
     plan.local = Some(Box::new(Local {
         tree: local,
+        text: text.to_owned(),
         sources: splitter.sources,
         parts: splitter.parts,
         check,
@@ -126,6 +130,24 @@ struct Splitter<'o> {
     windows: usize,
     /// A matcher on a label that only ringway knows could not be decided.
     undecided: bool,
+    /// Below an operation that makes the last bits of a number count.
+    is_rounded: bool,
+}
+
+/// Whether the operation may turn a difference in the last bits of its operand into another
+/// result: sums are then added up here, in the order of one server.
+fn rounds(node: &Node) -> bool {
+    match node {
+        Node::Call { function, .. } => matches!(*function, "round" | "floor" | "ceil"),
+        Node::Aggregate(aggregate) => aggregate.operator == "count_values",
+        Node::Binary(binary) => binary.operator == "%",
+        _ => false,
+    }
+}
+
+/// Whether only the presence of series counts.
+fn is_count(aggregate: &Aggregate) -> bool {
+    matches!(aggregate.operator, "count" | "group") && matches!(*aggregate.input, Node::Selector(_))
 }
 
 impl Splitter<'_> {
@@ -157,16 +179,30 @@ impl Splitter<'_> {
     }
 
     fn node(&mut self, node: &Node, grid: &Grid) -> Node {
+        let outer = self.is_rounded;
         if let Some(part) = self.pushed(node, grid) {
             return part;
         }
+        self.is_rounded |= rounds(node);
+        let made = self.taken_apart(node, grid);
+        self.is_rounded = outer;
+        made
+    }
+
+    fn taken_apart(&mut self, node: &Node, grid: &Grid) -> Node {
         match node {
             Node::Selector(Selector {
                 range: Some(range),
                 when,
                 ..
             }) => self.raw(node, grid, milliseconds(*range), *when),
-            Node::Selector(_) => self.fetch(node, Sharing::Conflicts, grid),
+            Node::Selector(selector) => {
+                let strategy = match self.options.care {
+                    Care::Samples if selector.name().is_some() => Strategy::Freshest,
+                    _ => Strategy::Dedup,
+                };
+                self.fetch(node, strategy, grid)
+            }
             Node::Subquery(subquery) => {
                 let inner = self.clock.inner(subquery, grid);
                 Node::Subquery(Subquery {
@@ -178,6 +214,12 @@ impl Splitter<'_> {
                 function,
                 arguments,
             } => self.call(function, arguments, grid),
+            Node::Aggregate(aggregate) if is_count(aggregate) => {
+                // Values that groups disagree on do not matter.
+                let mut aggregate = aggregate.clone();
+                *aggregate.input = self.fetch(&aggregate.input, Strategy::Group, grid);
+                Node::Aggregate(aggregate)
+            }
             Node::Aggregate(aggregate) => {
                 let why = format!(
                     "{} needs its series of all groups at once",
@@ -215,7 +257,8 @@ impl Splitter<'_> {
                 function,
                 arguments: arguments.to_vec(),
             };
-            return self.fetch(&node, Sharing::Always, grid);
+            // Of a series in several groups, the latest sample counts.
+            return self.fetch(&node, Strategy::Max, grid);
         }
         let why = match function.starts_with("label_") {
             true => format!("{function}() may make series of different groups alike"),
@@ -275,10 +318,14 @@ impl Splitter<'_> {
     /// The part that asks for `node` at the steps of `grid`, if the groups may evaluate it.
     fn pushed(&mut self, node: &Node, grid: &Grid) -> Option<Node> {
         let is_leaf = matches!(node, Node::Number(_) | Node::Text(_) | Node::Part { .. });
-        if self.options.fetches_only || is_leaf || node.kind() == Kind::Matrix {
+        if is_leaf || node.kind() == Kind::Matrix {
             return None;
         }
-        let pushed = push(node, &self.reacher, self.options.is_careful, self.injected)?;
+        let pushed = push(node, &self.reacher, self.options, self.injected)?;
+        if self.is_rounded && matches!(pushed.strategy, Strategy::Sum | Strategy::Mean) {
+            let counts = |node: &Node| matches!(node, Node::Aggregate(aggregate) if aggregate.operator.starts_with("count"));
+            node.find(&counts)?;
+        }
         let pushed = self.injected.as_operand(node, pushed);
         let is_zero_added = matches!(node, Node::Binary(_)) && pushed.strategy == Strategy::Sum;
         if is_zero_added && self.injected.is_asked_for(node) {
@@ -287,10 +334,10 @@ impl Splitter<'_> {
         self.part(node, &pushed, grid)
     }
 
-    fn fetch(&mut self, node: &Node, sharing: Sharing, grid: &Grid) -> Node {
+    fn fetch(&mut self, node: &Node, strategy: Strategy, grid: &Grid) -> Node {
         let pushed = Pushed {
-            strategy: Strategy::Dedup,
-            sharing,
+            strategy,
+            sharing: Sharing::Conflicts,
             keeps: Keep::All,
         };
         let part = self.part(node, &pushed, grid);
@@ -340,7 +387,7 @@ impl Splitter<'_> {
         });
         let pushed = Pushed {
             strategy: Strategy::Dedup,
-            sharing: Sharing::Differences,
+            sharing: Sharing::Conflicts,
             keeps: Keep::All,
         };
         let times = [Window::Instant(last)];
@@ -379,7 +426,10 @@ impl Splitter<'_> {
         let plans: Vec<Plan> = times
             .iter()
             .filter(|_| !is_pruned)
-            .map(|window| plan_of(&variants, pushed, &ask, *window))
+            .map(|window| Plan {
+                settles_sharing: self.options.may_share,
+                ..plan_of(&variants, pushed, &ask, *window)
+            })
             .collect();
         let count = plans.len();
         let known = (0..self.parts.len().saturating_sub(count.max(1) - 1)).find(|first| {

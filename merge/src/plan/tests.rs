@@ -10,6 +10,7 @@ const NOON: i64 = 1_700_000_000_000;
 fn clock(grid: Grid) -> Clock {
     Clock {
         grid,
+        end_ms: grid.end_ms(),
         dialect: Dialect {
             major: 2,
             minor: 42,
@@ -90,7 +91,6 @@ const WHOLE: &[(&str, Strategy, Sharing)] = &[
     ("sum without () (rate(up[5m]))", Sum, Ignored),
     ("sum(up > 1)", Sum, Ignored),
     ("count by (job) (up == 0)", Sum, Ignored),
-    ("count({job=\"x\"})", Sum, Ignored),
     ("count_values(\"v\", up @ end())", Sum, Ignored),
     ("sum({__name__=~\"a.*\"})", Sum, Ignored),
     ("sum(rate(x[5m] offset 1h))", Sum, Ignored),
@@ -195,7 +195,13 @@ const CUT: &[(&str, &[(Strategy, &[&str])])] = &[
     ),
     (
         "timestamp({job=\"x\"})",
-        &[(Dedup, &["timestamp({job=\"x\"})"])],
+        &[(Max, &["timestamp({job=\"x\"})"])],
+    ),
+    // Series of any name are often the same in all groups.
+    ("count({job=\"x\"})", &[(Dedup, &["{job=\"x\"}"])]),
+    (
+        "avg({__name__=~\".+\",job=\"x\"} > 1)",
+        &[(Dedup, &["{__name__=~\".+\",job=\"x\"} > 1.0"])],
     ),
     // Parameters that differ by step.
     (
@@ -346,7 +352,7 @@ fn avg_asks_for_sum_and_count() {
 #[test]
 fn a_careful_plan_aggregates_here() {
     let careful = PlanOptions {
-        is_careful: true,
+        care: Care::Aggregates,
         ..at_noon()
     };
     for (query, text) in [
@@ -361,6 +367,58 @@ fn a_careful_plan_aggregates_here() {
     }
     let count = plan(&Endpoint::Query, Some("count(up)"), &careful);
     assert_eq!((count.strategy, count.is_local()), (Sum, false));
+}
+
+/// The second plan for series that turned out to lie in several groups.
+#[test]
+fn samples_of_shared_series_are_put_together_here() {
+    let careful = PlanOptions {
+        care: Care::Samples,
+        ..at_noon()
+    };
+    let freshest =
+        |text: &'static str, times: &'static str| (Strategy::Freshest, vec![text, times]);
+    let x = freshest(
+        "x",
+        "label_replace(timestamp(x), \"__name__\", \"x\", \"\", \"\")",
+    );
+    let cases = [
+        ("x", vec![x.clone()]),
+        ("sum(x * 2)", vec![x.clone()]),
+        ("rate(x[5m]) / x", vec![(Dedup, vec!["x[300001ms]"]), x]),
+        ("timestamp(x)", vec![(Max, vec!["timestamp(x)"])]),
+        ("{job=\"x\"}", vec![(Dedup, vec!["{job=\"x\"}"])]),
+    ];
+    for (query, expected) in cases {
+        let plan = plan(&Endpoint::Query, Some(query), &careful);
+        assert_eq!(parts(&plan), expected, "{query}");
+    }
+}
+
+/// Where series move, no sum reaches back on the groups.
+#[test]
+fn earlier_samples_of_moving_series_are_not_added_up_by_groups() {
+    let moving = PlanOptions {
+        may_share: true,
+        ..at_noon()
+    };
+    for query in [
+        "sum(rate(x[5m] offset 1h))",
+        "count_values(\"v\", x @ end())",
+        "avg(max_over_time(x[5m:1m] offset 1h))",
+    ] {
+        assert!(!instant(query).is_local(), "{query}");
+        assert!(
+            plan(&Endpoint::Query, Some(query), &moving).is_local(),
+            "{query}"
+        );
+    }
+    for query in ["sum(x)", "max(x offset 1h)", "sum(rate(x[5m]))"] {
+        assert!(
+            !plan(&Endpoint::Query, Some(query), &moving).is_local(),
+            "{query}"
+        );
+    }
 }
 
 // === windows ===

@@ -421,11 +421,12 @@ mod tests {
     fn texts_of_parts_stand_alone() {
         let clock = Clock {
             grid: crate::plan::Grid::range(1_000_500, 2_000_000, 1000),
+            end_ms: 2_000_000,
             ..Clock::default()
         };
         for (query, text) in [
             ("x @ start()", "x @ 1000.500"),
-            ("x[5m] @ end() offset 1h", "x[5m] @ 1999.500 offset 1h"),
+            ("x[5m] @ end() offset 1h", "x[5m] @ 2000.000 offset 1h"),
             (
                 "holt_winters(x[5m], 0.1, 0.2)",
                 "double_exponential_smoothing(x[5m], 0.1, 0.2)",

@@ -11,7 +11,8 @@ use crate::write::Output;
 pub(super) struct RowSample<'a> {
     pub(super) pair: &'a [u8],
     pub(super) point: Point,
-    /// Under a mean: the count of the value, a sum.
+    /// Of a pair of variants, the second's value: under a mean the count of a sum, else the time
+    /// at which the sample was taken.
     pub(super) count: f64,
     group: u32,
     /// Index of its source.
@@ -27,7 +28,7 @@ impl RowSample<'_> {
     }
 
     /// Whether two samples at one time disagree; NaN agrees with NaN.
-    fn differs_from(&self, other: &Self) -> bool {
+    pub(super) fn differs_from(&self, other: &Self) -> bool {
         if self.point.value(self.pair) == other.point.value(other.pair) {
             return self.count != other.count;
         }
@@ -63,7 +64,7 @@ impl<'a> Reducer<'a> {
         let has_histogram = self.has_histograms && self.histogram_at(time);
         self.row.clear();
         match self.rules.strategy {
-            Strategy::Mean => self.gather_means(time, has_histogram),
+            Strategy::Mean | Strategy::Freshest => self.gather_means(time, has_histogram),
             _ => self.gather(time),
         }
         if self.groups > 1 && self.keeps_first() {
@@ -82,6 +83,7 @@ impl<'a> Reducer<'a> {
     fn combine(&mut self) -> Combined<'a> {
         match self.rules.strategy {
             Strategy::Dedup | Strategy::Group => first::dedup(&self.row),
+            Strategy::Freshest => first::freshest(&self.row, &mut self.doubts),
             Strategy::Pick => first::pick(&self.row),
             Strategy::Sum => sum::sum(&self.row),
             Strategy::Min => min_max::min(&self.row, &mut self.doubts),
@@ -136,7 +138,7 @@ impl<'a> Reducer<'a> {
         }
     }
 
-    /// The same under a mean: a member counts where it has both a sum and a count.
+    /// The same of two variants: a member counts where it has both.
     fn gather_means(&mut self, time: i64, has_histogram: bool) {
         let is_vector = self.rules.is_vector;
         let mut at = 0;

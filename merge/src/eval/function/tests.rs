@@ -32,6 +32,7 @@ pub(super) fn with_env<T>(
     };
     let clock = Clock {
         grid,
+        end_ms: grid.end_ms(),
         dialect: Dialect { major, minor },
         interval_ms: 15_000,
         lookback_ms: 300_000,
