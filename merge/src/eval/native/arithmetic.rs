@@ -118,6 +118,11 @@ impl Accumulator {
         }
     }
 
+    /// Number of observations.
+    pub(crate) fn count(&self) -> f64 {
+        self.head.count
+    }
+
     /// What an operation on it costs.
     pub(crate) fn units(&self) -> usize {
         64 + 16 * (self.positive.len() + self.negative.len())
@@ -134,8 +139,13 @@ impl Accumulator {
     }
 
     fn combine(&mut self, other: &Histogram<'_>, sign: f64) -> Result<(), Clash> {
+        self.take(Self::of(other), sign)
+    }
+
+    /// Adds `other` times `sign`, which is 1 or -1, unless they clash.
+    pub(crate) fn take(&mut self, mut other: Self, sign: f64) -> Result<(), Clash> {
         let mine = (&self.head, &self.positive[..], &self.negative[..]);
-        let its = (&other.head, other.positive, other.negative);
+        let its = (&other.head, &other.positive[..], &other.negative[..]);
         if let Some(clash) = clash(mine, its) {
             return Err(clash);
         }
@@ -147,7 +157,6 @@ impl Accumulator {
             (Scale::Custom, _) | (_, Scale::Custom) => Scale::Custom,
         };
         self.reduce(scale);
-        let mut other = Self::of(other);
         other.reduce(scale);
         while self.head.zero_threshold != other.head.zero_threshold {
             match self.head.zero_threshold < other.head.zero_threshold {
