@@ -96,11 +96,11 @@ impl Splitter {
                 function,
                 arguments,
             } => {
-                let arguments = match *function {
-                    "info" => with_info_selector(arguments),
+                let asked = match *function {
+                    "info" => info_arguments(arguments),
                     _ => arguments.clone(),
                 };
-                let mut made: Vec<Node> = arguments
+                let mut made: Vec<Node> = asked
                     .iter()
                     .map(|argument| self.node(argument, grid))
                     .collect();
@@ -199,34 +199,40 @@ impl Splitter {
     }
 }
 
-/// The arguments of `info` with what its default is written out: the info series `target_info`,
-/// at the time of the first selector of the vector.
-fn with_info_selector(arguments: &[Node]) -> Vec<Node> {
-    let mut made = arguments.to_vec();
-    if made.len() == 1 {
-        made.push(Node::Selector(Selector {
+/// The arguments of `info` as they are fetched: the info series, `target_info` where no other are
+/// named, at the time of the first selector of the vector. Of one metric the times of the samples
+/// are asked for, since the newest one counts.
+fn info_arguments(arguments: &[Node]) -> Vec<Node> {
+    let mut selector = match arguments.get(1) {
+        Some(Node::Selector(selector)) => selector.clone(),
+        _ => Selector {
             matchers: Vec::new(),
             has_alternatives: false,
             range: None,
             when: When::default(),
-        }));
-    }
-    let first = arguments
-        .first()
-        .and_then(|input| input.find(&|node| matches!(node, Node::Selector(_))));
-    let when = match first {
-        Some(Node::Selector(first)) => first.when,
-        _ => When::default(),
+        },
     };
-    if let Some(Node::Selector(selector)) = made.get_mut(1) {
-        selector.when = when;
-        if selector.matchers.iter().all(|one| one.label != "__name__") {
-            selector.matchers.push(Matcher {
-                label: "__name__".to_owned(),
-                operator: MatchOperator::Equal,
-                value: "target_info".to_owned(),
-            });
-        }
+    let is_name = |matcher: &&Matcher| matcher.label == "__name__";
+    if !selector.matchers.iter().any(|matcher| is_name(&matcher)) {
+        selector.matchers.push(Matcher {
+            label: "__name__".to_owned(),
+            operator: MatchOperator::Equal,
+            value: "target_info".to_owned(),
+        });
     }
-    made
+    let input = arguments.first();
+    let first = input.and_then(|input| input.find(&|node| matches!(node, Node::Selector(_))));
+    if let Some(Node::Selector(first)) = first {
+        selector.when = first.when;
+    }
+    let mut names = selector.matchers.iter().filter(is_name);
+    let has_one_name = names.any(|matcher| matcher.operator == MatchOperator::Equal);
+    let mut infos = Node::Selector(selector);
+    if has_one_name {
+        infos = Node::Call {
+            function: "timestamp",
+            arguments: vec![infos],
+        };
+    }
+    input.cloned().into_iter().chain([infos]).collect()
 }
