@@ -9,6 +9,7 @@
 mod dialect;
 mod explain;
 mod grid;
+mod info;
 mod inject;
 mod push;
 mod reach;

@@ -9,6 +9,7 @@ mod classic_histogram;
 mod clock;
 mod info;
 mod labels;
+mod matcher;
 mod math;
 mod native_histogram;
 mod order;

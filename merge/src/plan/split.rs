@@ -7,18 +7,18 @@
 use std::ops::Range;
 use std::time::Duration;
 
+use super::info::info_arguments;
 use super::inject::Injected;
 use super::push::{Pushed, push};
 use super::reach::Reacher;
 use super::{
-    Ask, Care, Clock, Endpoint, Grid, Keep, Plan, PlanOptions, STEPS_MAX, Sharing, Variant, Window,
+    Ask, Care, Clock, Dialect, Endpoint, Grid, Keep, Plan, PlanOptions, STEPS_MAX, Sharing,
+    Variant, Window,
 };
 use crate::eval::value::Windows;
 use crate::limits::WINDOWS_MAX;
 use crate::query::check::is_plain;
-use crate::query::{
-    Aggregate, Grouping, Kind, MatchOperator, Matcher, Node, Selector, Subquery, When, milliseconds,
-};
+use crate::query::{Aggregate, Grouping, Kind, Node, Selector, Subquery, When, milliseconds};
 use crate::strategy::Strategy;
 
 /// What is evaluated here.
@@ -136,8 +136,16 @@ struct Splitter<'o> {
 
 /// Whether the operation may turn a difference in the last bits of its operand into another
 /// result: sums are then added up here, in the order of one server.
-fn rounds(node: &Node) -> bool {
+fn rounds(node: &Node, dialect: Dialect) -> bool {
     match node {
+        // The topmost bucket that differs from the one below it, by however little. Later versions
+        // look past such differences.
+        Node::Call {
+            function: "histogram_quantile",
+            arguments,
+        } if !dialect.is_at_least(2, 49) => {
+            matches!(arguments.as_slice(), [Node::Number(rank), _] if *rank == 1.0)
+        }
         Node::Call { function, .. } => matches!(*function, "round" | "floor" | "ceil"),
         Node::Aggregate(aggregate) => aggregate.operator == "count_values",
         Node::Binary(binary) => binary.operator == "%",
@@ -183,7 +191,7 @@ impl Splitter<'_> {
         if let Some(part) = self.pushed(node, grid) {
             return part;
         }
-        self.is_rounded |= rounds(node);
+        self.is_rounded |= rounds(node, self.clock.dialect);
         let made = self.taken_apart(node, grid);
         self.is_rounded = outer;
         made
@@ -277,20 +285,20 @@ impl Splitter<'_> {
             };
         }
         let given = match function {
-            "info" => with_info_selector(arguments),
+            "info" => info_arguments(arguments),
             _ => arguments.to_vec(),
         };
-        let mut arguments: Vec<Node> = given
+        let mut made: Vec<Node> = given
             .iter()
             .map(|argument| self.below(&why, argument, grid))
             .collect();
         if function == "info" {
             // What its matchers say of the labels is needed beside what they select.
-            arguments.extend(given.into_iter().nth(1));
+            made.extend(arguments.get(1).cloned());
         }
         Node::Call {
             function,
-            arguments,
+            arguments: made,
         }
     }
 
@@ -499,36 +507,4 @@ fn plan_of(variants: &[Variant], pushed: &Pushed, ask: &Ask, window: Window) -> 
         variant.window = Some(window);
     }
     plan
-}
-
-/// The arguments of `info` with what its default is written out: the info series `target_info`,
-/// at the time of the first selector of the vector.
-fn with_info_selector(arguments: &[Node]) -> Vec<Node> {
-    let mut made = arguments.to_vec();
-    if made.len() == 1 {
-        made.push(Node::Selector(Selector {
-            matchers: Vec::new(),
-            has_alternatives: false,
-            range: None,
-            when: When::default(),
-        }));
-    }
-    let first = arguments
-        .first()
-        .and_then(|input| input.find(&|node| matches!(node, Node::Selector(_))));
-    let when = match first {
-        Some(Node::Selector(first)) => first.when,
-        _ => When::default(),
-    };
-    if let Some(Node::Selector(selector)) = made.get_mut(1) {
-        selector.when = when;
-        if selector.matchers.iter().all(|one| one.label != "__name__") {
-            selector.matchers.push(Matcher {
-                label: "__name__".to_owned(),
-                operator: MatchOperator::Equal,
-                value: "target_info".to_owned(),
-            });
-        }
-    }
-    made
 }

@@ -213,6 +213,14 @@ const CUT: &[(&str, &[(Strategy, &[&str])])] = &[
         &[(Dedup, &["up @ 1700000000.000"]), (Dedup, &["x"])],
     ),
     ("max_over_time(sum(x)[5m:1m])", &[(Sum, &["sum(x)"])]),
+    // The last bits of a sum count: it is added up in the order of one server.
+    ("round(sum(up))", &[(Dedup, &["up"])]),
+    ("ceil(avg(up) * 10)", &[(Dedup, &["up"])]),
+    ("round(count(up) / 3)", &[(Sum, &["count(up)"])]),
+    (
+        "histogram_quantile(1, sum by (le) (rate(x[5m])))",
+        &[(Dedup, &["rate(x[5m])"])],
+    ),
     // Shown to a server as it was: not all of them know or allow it.
     ("limitk(2, up)", &[(Dedup, &["up"]), (Pick, &["as it was"])]),
     (

@@ -1,6 +1,7 @@
 //! `absent` and `absent_over_time`: a sample where there is none.
 
 use super::CHUNK_STEPS;
+use super::matcher::Test;
 use crate::eval::env::Env;
 use crate::eval::error::Outcome;
 use crate::eval::value::{
@@ -8,7 +9,7 @@ use crate::eval::value::{
 };
 use crate::labels::Label;
 use crate::plan::Grid;
-use crate::query::{MatchOperator, Node};
+use crate::query::{MatchOperator, Matcher, Node, Selector};
 
 /// A vector that is 1 at the steps at which `value` has no sample. `node` is the argument as
 /// written; the labels that it asks for by equality are the labels of the sample.
@@ -75,7 +76,7 @@ fn labels_asked_for<'a>(env: &Env<'a>, node: Option<&Node>) -> Outcome<&'a [Labe
         return Ok(&[]);
     };
     let mut asked: Vec<(&str, Option<&str>)> = Vec::new();
-    for matcher in &selector.matchers {
+    for matcher in in_order(env, selector)? {
         if matcher.label == "__name__" {
             continue;
         }
@@ -95,6 +96,27 @@ fn labels_asked_for<'a>(env: &Env<'a>, node: Option<&Node>) -> Outcome<&'a [Labe
         });
     }
     label_set(env.bump, &labels)
+}
+
+/// The matchers in the order in which the servers come to see them: since 2.51 what takes series
+/// away from others comes last.
+fn in_order<'s>(env: &Env<'_>, selector: &'s Selector) -> Outcome<Vec<&'s Matcher>> {
+    let mut all = Vec::with_capacity(selector.matchers.len());
+    for matcher in &selector.matchers {
+        let test = Test::read(env, matcher)?;
+        all.push((matcher, test.fits(""), test.is_negated));
+    }
+    if env.dialect().is_at_least(2, 51) {
+        let mut set = all.iter().filter(|(_, fits_none, _)| !fits_none);
+        let set: Vec<&str> = set
+            .by_ref()
+            .map(|(matcher, ..)| matcher.label.as_str())
+            .collect();
+        all.sort_by_key(|(matcher, fits_none, is_negated)| {
+            !set.contains(&matcher.label.as_str()) || (*is_negated && *fits_none)
+        });
+    }
+    Ok(all.into_iter().map(|(matcher, ..)| matcher).collect())
 }
 
 #[cfg(test)]
@@ -120,12 +142,20 @@ mod tests {
             (r#"-x{a="b"}"#, "{}"),
             (r#"x{a="b"}[5m:1m]"#, "{}"),
         ];
-        for (query, expected) in cases {
+        let asked = |dialect, query| {
             let node = parse(query).unwrap();
-            with_env((3, 5), 1, |env, _| {
-                let labels = labels_asked_for(env, Some(&node)).unwrap();
-                assert_eq!(labels_of(labels), expected, "{query}");
-            });
+            with_env(dialect, 1, |env, _| {
+                labels_of(labels_asked_for(env, Some(&node)).unwrap())
+            })
+        };
+        for (query, expected) in cases {
+            for dialect in [(2, 42), (3, 5)] {
+                assert_eq!(asked(dialect, query), expected, "{query}");
+            }
         }
+        // What takes away is looked at last by later versions, wherever it stands.
+        let query = r#"x{a="1",b!="3",b="4"}"#;
+        assert_eq!(asked((2, 42), query), r#"{a="1",b="4"}"#);
+        assert_eq!(asked((3, 5), query), r#"{a="1"}"#);
     }
 }

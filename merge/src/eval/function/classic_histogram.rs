@@ -201,7 +201,8 @@ async fn ask_classic<'a>(
     native: Option<&Column<'a>>,
 ) -> Outcome<Column<'a>> {
     let column = Column::absent(env.bump, grid.count)?;
-    let mut is_forced = false;
+    // Whether counts were raised at the first step with buckets, and at a later one.
+    let (mut is_later, mut is_forced) = (false, [false; 2]);
     let mut present: Vec<Bucket> = Vec::with_capacity(classic.buckets.len());
     for step in 0..grid.count {
         env.pace.spend(16).await;
@@ -222,18 +223,26 @@ async fn ask_classic<'a>(
         if !present.is_empty() {
             let (value, forced) = question.ask_classic(&mut present, step, env.dialect());
             column.floats[step] = value;
-            is_forced |= forced;
+            is_forced[usize::from(std::mem::replace(&mut is_later, true))] |= forced;
         }
     }
-    if is_forced && env.dialect().is_at_least(2, 48) {
-        // The name was lost on the way before 3.0.
-        let name = match env.dialect().is_at_least(3, 0) {
-            true => value_of(classic.labels, "__name__"),
-            false => "",
-        };
-        env.inform(&format!(
-            "input to histogram_quantile needed to be fixed for monotonicity (see https://prometheus.io/docs/prometheus/latest/querying/functions/#histogram_quantile) for metric name {name:?}"
-        ));
+    if env.dialect().is_at_least(2, 48) {
+        // The name is dropped on the way: before 3.0 at once, then with the first answer.
+        let keeps_name = env.dialect().is_at_least(3, 0);
+        for name in match is_forced {
+            [true, later] if keeps_name => [
+                Some(value_of(classic.labels, "__name__")),
+                later.then_some(""),
+            ],
+            [first, later] => [None, (first || later).then_some("")],
+        }
+        .into_iter()
+        .flatten()
+        {
+            env.inform(&format!(
+                "input to histogram_quantile needed to be fixed for monotonicity (see https://prometheus.io/docs/prometheus/latest/querying/functions/#histogram_quantile) for metric name {name:?}"
+            ));
+        }
     }
     Ok(column)
 }
@@ -283,17 +292,21 @@ async fn warn_of_quantiles(env: &Env<'_>, quantiles: &[f64]) {
     }
 }
 
-/// A number as messages of the servers have it: with an exponent below 1e-4 and from 1e21.
+/// A number as messages of the servers have it: with an exponent below 1e-4 and from 1e6.
 fn shortest(value: f64) -> String {
     let mut text = Vec::new();
     crate::number::write_float(&mut text, value);
-    let is_small = value != 0.0 && value.abs() < 1e-4;
-    if value.is_finite() && is_small && !text.contains(&b'e') {
-        let text = format!("{value:e}");
-        let (digits, power) = text.split_once("e-").unwrap_or((&text, "0"));
-        return format!("{digits}e-{power:0>2}");
+    let is_plain = value == 0.0 || !value.is_finite() || (1e-4..1e6).contains(&value.abs());
+    if is_plain {
+        return String::from_utf8_lossy(&text).into_owned();
     }
-    String::from_utf8_lossy(&text).into_owned()
+    let text = format!("{value:e}");
+    let (digits, power) = text.split_once('e').unwrap_or((&text, "0"));
+    let (sign, power) = match power.strip_prefix('-') {
+        Some(power) => ('-', power),
+        None => ('+', power),
+    };
+    format!("{digits}e{sign}{power:0>2}")
 }
 
 /// A number as a label value in the exposition format: whole ones end in `.0`.
@@ -348,6 +361,12 @@ mod tests {
         assert_eq!(ask((2, 42)), (vec![], vec![]));
         assert_eq!(ask((2, 53)), (vec![bad.to_owned()], info("")));
         assert_eq!(ask((3, 5)), (vec![bad.to_owned()], info("x")));
+        let later = concat!(
+            "x{le=\"1\"} 2 2\nx{le=\"+Inf\"} 3 1\n",
+            "y{a=\"1\",le=\"+Inf\"} 1 _"
+        );
+        let said = noted((3, 5), 2, "histogram_quantile", &["0.5", later]);
+        assert_eq!(said, (vec![], info("")));
         let said = noted((3, 5), 1, "histogram_quantile", &["1.5", ""]);
         let wrong = "PromQL warning: quantile value should be between 0 and 1, got 1.5";
         assert_eq!(said, (vec![wrong.to_owned()], vec![]));
@@ -369,6 +388,10 @@ mod tests {
             (-2.0, "-2", "-2.0"),
             (1e-5, "1e-05", "1e-05"),
             (2.5e-7, "2.5e-07", "2.5e-07"),
+            (0.0001, "0.0001", "0.0001"),
+            (123_456.7, "123456.7", "123456.7"),
+            (12_345_678.0, "1.2345678e+07", "1.2345678e+07"),
+            (1e300, "1e+300", "1e+300"),
             (f64::NAN, "NaN", "NaN"),
             (f64::INFINITY, "+Inf", "+Inf"),
         ];

@@ -14,7 +14,7 @@ const DAY_SECONDS: u64 = 86_400;
 /// Seconds from the beginning of the servers' calendar, 292 billion years ago, to 1970. They count
 /// from there without a sign, and wrap around.
 const CALENDAR_SECONDS: u64 = 9_223_372_028_715_321_600;
-const _: () = assert!(CALENDAR_SECONDS % DAY_SECONDS == 0);
+const _: () = assert!(CALENDAR_SECONDS.is_multiple_of(DAY_SECONDS));
 /// Days of 400 years.
 const ERA_DAYS: i64 = 146_097;
 /// From the first of March of year 0 to 1970.

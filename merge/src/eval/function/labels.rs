@@ -1,9 +1,11 @@
 //! `label_replace` and `label_join`: new labels out of old ones.
 //!
 //! Both look at labels only. Up to 2.51 they were evaluated step by step, later once for all
-//! steps; it shows where two series come to have the same labels at different steps.
+//! steps; it shows where two series come to have the same labels at different steps. Before 2.44
+//! they made zeros of histograms.
 
 use super::arguments::Arguments;
+use super::math::{self, OnHistogram};
 use super::pattern::Pattern;
 use super::settle::{self, Twice};
 use crate::eval::env::Env;
@@ -19,6 +21,9 @@ pub(super) async fn call<'a>(
     mut given: Arguments<'a>,
 ) -> Outcome<Value<'a>> {
     let mut series = given.vector();
+    if !env.dialect().is_at_least(2, 44) {
+        series = math::map(env, series, OnHistogram::Elementary, |_, value| value).await?;
+    }
     let target = given.text()?;
     match function {
         "label_replace" => replace(env, &mut series, target, &mut given).await?,

@@ -54,12 +54,15 @@ pub(super) async fn call<'a>(
         })
         .await;
     } else {
+        let has_sums = env.dialect().is_at_least(2, 44);
         let value = |at: &usize| {
             let column = &series[*at].column;
-            // Before 3.0 histograms stand where their sums would.
-            column
-                .histogram(0)
-                .map_or(column.floats[0], |histogram| histogram.sum())
+            // Before 3.0 histograms stand where their sums would, before 2.44 where 0 would.
+            match column.histogram(0) {
+                Some(histogram) if has_sums => histogram.sum(),
+                Some(_) => 0.0,
+                None => column.floats[0],
+            }
         };
         order::sort(env, &mut places, |a, b| {
             by_value(value(a), value(b), is_descending)

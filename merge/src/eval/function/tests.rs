@@ -156,7 +156,7 @@ fn labels<'a>(bump: &'a Bump, text: &str) -> Vec<Label<'a>> {
     let (name, rest) = text.split_once('{').unwrap_or((text, ""));
     let mut labels = vec![Label {
         name: "__name__",
-        value: bump.alloc_str(name),
+        value: bump.alloc_str(name.trim()),
     }];
     for pair in rest.split(',').filter(|pair| !pair.is_empty()) {
         let (name, value) = pair.split_once('=').unwrap();
@@ -261,35 +261,67 @@ fn series_that_lose_their_names_are_joined_by_step() {
 #[test]
 fn info_adds_data_labels() {
     let given = "x{instance=\"i\",job=\"j\"} 1 2 3\nx{instance=\"k\",job=\"j\"} 4 5 6";
-    let infos = "target_info{instance=\"i\",job=\"j\",v=\"1\",w=\"z\"} 1 1 _";
-    let cases: &[(&str, &str)] = &[
+    let infos = "{instance=\"i\",job=\"j\",v=\"1\",w=\"z\"} 10 20 _";
+    let lacking = "x{instance=\"i\",job=\"j\"} _ _ 3";
+    let other = "x{instance=\"k\",job=\"j\"} 4 5 6";
+    let all = "x{instance=\"i\",job=\"j\",v=\"1\",w=\"z\"} 1 2 _";
+    let some = "x{instance=\"i\",job=\"j\",w=\"z\"} 1 2 _";
+    let cases: &[(&[&str], &[&str])] = &[
+        (&["x", "x"], &[all, other, lacking]),
         (
-            "{__name__=\"target_info\"}",
-            "x{instance=\"i\",job=\"j\",v=\"1\",w=\"z\"} 1 2 _\nx{instance=\"i\",job=\"j\"} _ _ 3\nx{instance=\"k\",job=\"j\"} 4 5 6",
+            &["x", "x", "{__name__=\"target_info\"}"],
+            &[all, other, lacking],
         ),
-        (
-            "{__name__=\"target_info\",w=~\".*\"}",
-            "x{instance=\"i\",job=\"j\",w=\"z\"} 1 2 _\nx{instance=\"i\",job=\"j\"} _ _ 3\nx{instance=\"k\",job=\"j\"} 4 5 6",
-        ),
-        (
-            "{__name__=\"target_info\",w=~\".+\"}",
-            "x{instance=\"i\",job=\"j\",w=\"z\"} 1 2 _",
-        ),
-        (
-            "{__name__=~\"x|target_info\"}",
-            "x{instance=\"i\",job=\"j\"} 1 2 3\nx{instance=\"k\",job=\"j\"} 4 5 6",
-        ),
+        (&["x", "x", "{w=~\".*\"}"], &[some, other, lacking]),
+        (&["x", "x", "{w=~\".+\"}"], &[some]),
+        (&["x", "x", "{__name__=~\"x|y\"}"], &[given]),
     ];
-    for (selector, expected) in cases {
-        let written = ["x", "x", selector];
-        let found = run_as_written((3, 5), 3, "info", &[given, infos], &written);
-        assert_eq!(found, *expected, "{selector}");
+    for (written, expected) in cases {
+        let found = run_as_written((3, 7), 3, "info", &[given, infos], written);
+        assert_eq!(found, expected.join("\n"), "{written:?}");
     }
-    let twice = format!("{infos}\ntarget_info{{instance=\"i\",job=\"j\",v=\"2\"}} 1 1 1");
+    // Series without a key have no info; a name that is asked for makes them go.
     let written = ["x", "x", "{__name__=\"target_info\"}"];
     assert_eq!(
-        run_as_written((3, 5), 3, "info", &[given, &twice], &written),
+        run_as_written((3, 7), 1, "info", &["x 1", infos], &written),
+        ""
+    );
+    assert_eq!(
+        run_as_written((3, 7), 1, "info", &["x 1", infos], &written[..2]),
+        "x 1"
+    );
+}
+
+#[test]
+fn info_takes_the_newest_series() {
+    let given = "x{instance=\"i\"} 1";
+    let ask = |first, second| {
+        let infos =
+            format!("{{instance=\"i\",v=\"1\"}} {first}\n{{instance=\"i\",v=\"2\"}} {second}");
+        run_as_written((3, 7), 1, "info", &[given, &infos], &["x", "x"])
+    };
+    assert_eq!(ask("1", "2"), "x{instance=\"i\",v=\"2\"} 1");
+    assert_eq!(ask("3", "2"), "x{instance=\"i\",v=\"1\"} 1");
+    assert_eq!(ask("_", "2"), "x{instance=\"i\",v=\"2\"} 1");
+    assert_eq!(
+        ask("2", "2"),
         "422 found duplicate series for info metric target_info"
+    );
+}
+
+#[test]
+fn info_numbered_samples_before_3_7() {
+    let given = "x{instance=\"i\"} 1 _\nx{instance=\"k\"} 2 3";
+    let infos = "{instance=\"i\",v=\"1\"} 9 9\n{instance=\"k\",v=\"2\"} 9 9";
+    let ask = |dialect| run_as_written(dialect, 2, "info", &[given, infos], &["x", "x"]);
+    let first = "x{instance=\"i\",v=\"1\"} 1 _";
+    assert_eq!(
+        ask((3, 7)),
+        format!("{first}\nx{{instance=\"k\",v=\"2\"}} 2 3")
+    );
+    assert_eq!(
+        ask((3, 5)),
+        format!("{first}\nx{{instance=\"k\",v=\"2\"}} 2 _\nx{{instance=\"k\",v=\"1\"}} _ 3")
     );
 }
 

@@ -65,7 +65,8 @@ pub(super) fn quantile(quantile: f64, buckets: &mut Vec<Bucket>, dialect: Dialec
         return (f64::NAN, false);
     }
     let mut rank = quantile * total;
-    let at = buckets[..last].partition_point(|bucket| !(bucket.count >= rank));
+    let at = buckets[..last]
+        .partition_point(|bucket| bucket.count < rank || bucket.count.is_nan() || rank.is_nan());
     if at == last {
         return (buckets[last - 1].bound, forced);
     }
@@ -142,7 +143,10 @@ pub(super) fn fraction(lower: f64, upper: f64, buckets: &mut Vec<Bucket>, dialec
     if lower >= upper {
         return 0.0;
     }
-    let below = |limit| rank(limit, buckets, dialect).filter(|rank| !(*rank > total));
+    let below = |limit| {
+        rank(limit, buckets, dialect)
+            .filter(|rank| *rank <= total || rank.is_nan() || total.is_nan())
+    };
     (below(upper).unwrap_or(total) - below(lower).unwrap_or(total)) / total
 }
 
@@ -179,6 +183,8 @@ mod tests {
     const NEXT: Dialect = Dialect { major: 3, minor: 6 };
     const INF: f64 = f64::INFINITY;
 
+    type Case<'c> = (f64, &'c [(f64, f64)], f64, bool);
+
     fn made(pairs: &[(f64, f64)]) -> Vec<Bucket> {
         let bucket = |(bound, count): &(f64, f64)| Bucket {
             bound: *bound,
@@ -213,7 +219,7 @@ mod tests {
     fn quantiles_follow_the_rules() {
         let nan = f64::NAN;
         // Quantile, buckets, result, whether counts were raised.
-        let cases: &[(f64, &[(f64, f64)], f64, bool)] = &[
+        let cases: &[Case<'_>] = &[
             (nan, &[(1.0, 1.0), (INF, 2.0)], nan, false),
             (-0.1, &[(1.0, 1.0)], -INF, false),
             (1.1, &[(1.0, 1.0)], INF, false),
