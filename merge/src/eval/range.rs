@@ -111,11 +111,6 @@ impl Function {
         matches!(self, Self::First | Self::Last)
     }
 
-    /// Whether equal windows may have different results.
-    fn depends_on_step(self) -> bool {
-        matches!(self, Self::PredictLinear | Self::Smoothed | Self::Quantile)
-    }
-
     /// Whether a histogram counts as a histogram in the versions that took it for a zero else.
     fn knew_histograms(self) -> bool {
         matches!(self, Self::Extrapolated { .. })
@@ -197,14 +192,18 @@ async fn over_series<'a>(
         name: name_of(samples.labels),
         range_ms: windows.range_ms,
     };
+    let depends = function == Function::PredictLinear
+        || scalars
+            .iter()
+            .any(|one| one.iter().any(|value| *value != one[0]));
     let mut track = Track::new(&context, windows, samples).await?;
     let mut column: Option<Column<'a>> = None;
     let mut previous: Option<((i64, i64), Sample<'a>)> = None;
     for step in 0..grid.count {
         let time = grid.time(step);
-        let bounds = windows.at(time);
+        let bounds = bounds(env, grid, windows, time, depends);
         let sample = match previous {
-            Some((same, sample)) if same == bounds && !function.depends_on_step() => sample,
+            Some((same, sample)) if same == bounds && !depends => sample,
             _ => {
                 env.pace.spend(32).await;
                 let window = track.at(env, bounds).await;
@@ -233,6 +232,25 @@ async fn over_series<'a>(
         }
     }
     Ok(column)
+}
+
+/// The bounds of the window of a step.
+fn bounds(
+    env: &Env<'_>,
+    grid: &Grid,
+    windows: &Windows,
+    time_ms: i64,
+    depends_on_step: bool,
+) -> (i64, i64) {
+    let (from, to) = windows.at(time_ms);
+    // Versions before 2.47 move a window that `@` fixes along with the steps, over samples that
+    // end with the first window. It shows where the result depends on the step, not only on the
+    // window.
+    let moves = windows.when.at.is_some() && depends_on_step && !env.dialect().is_at_least(2, 47);
+    match moves {
+        true => (from.saturating_add(time_ms - grid.start_ms), to),
+        false => (from, to),
+    }
 }
 
 /// Calls the function for one window that is not empty.

@@ -165,6 +165,8 @@ fn windows_are_open_on_the_left_since_3_0() {
 fn rates_are_extrapolated() {
     let steady = timed(&[(10, 100.0), (20, 110.0), (30, 120.0), (40, 130.0)]);
     let young = timed(&[(31, 1.0), (41, 11.0), (51, 21.0)]);
+    // The way to zero is 8 seconds: nearer than the bound, further than half a gap.
+    let between = timed(&[(31, 8.0), (41, 18.0), (51, 28.0)]);
     let zero = timed(&[(31, 0.0), (41, 10.0), (51, 20.0)]);
     let reset = timed(&[(10, 100.0), (20, 110.0), (30, 5.0), (40, 15.0), (50, 3.0)]);
     let nan = timed(&[(10, 1.0), (20, f64::NAN), (30, 3.0)]);
@@ -175,7 +177,7 @@ fn rates_are_extrapolated() {
         (&steady, 45, 40, "delta", 40.0, 40.0),
         // Half a gap at the beginning and at the end.
         (&steady, 60, 70, "increase", 40.0, 40.0),
-        // The way to zero is a second; but 2.42 looks at it only when that is nearer than the bound.
+        // The way to zero is a second.
         (
             &young,
             60,
@@ -184,6 +186,7 @@ fn rates_are_extrapolated() {
             20.0 * 30.0 / 20.0,
             20.0 * 30.0 / 20.0,
         ),
+        (&between, 60, 60, "increase", 37.0, 34.0),
         (
             &zero,
             60,
@@ -232,7 +235,7 @@ fn rates_are_extrapolated() {
             25,
             "increase",
             2.0 * 25.0 / 20.0,
-            2.0 * 22.0 / 20.0,
+            2.0 * 25.0 / 20.0,
         ),
     ];
     for (floats, at, range, function, old, new) in cases {
@@ -516,7 +519,7 @@ fn histograms() {
     // Function, counts, what 2.42 makes of them, what 3.5 does.
     let cases: &[(&str, &[u32], &str, &str)] = &[
         ("increase", &[4, 6, 10], "9 18", "9 18"),
-        ("rate", &[4, 6, 10], "0.3 0.6", "0.3 0.6"),
+        ("increase", &[4], "none", "none"),
         ("delta", &[4, 6, 2], "-3 -6", "-3 -6"),
         // 2 - 4 + 6.
         ("increase", &[4, 6, 2], "6 12", "6 12"),
@@ -566,7 +569,7 @@ fn floats_and_histograms_mixed() {
         ("last_over_time", &[(25_000, 1.0)], "1", &[]),
         ("first_over_time", one, "4 8", &[]),
         ("irate", one, "none", &[mix]),
-        ("delta", &[], "3 6", &[gauge]),
+        ("delta", &[], "5 10", &[gauge]),
         ("idelta", &[], "2 4", &[gauge]),
     ];
     for (function, floats, expected, notes) in cases {
