@@ -14,6 +14,9 @@ mod rank;
 mod tests;
 mod window;
 
+use std::cmp::Ordering;
+use std::collections::BTreeSet;
+
 use super::env::Env;
 use super::error::{EvalError, Outcome};
 use super::native::Histogram;
@@ -26,6 +29,8 @@ use window::{Track, Window};
 const CHUNK: usize = 1024;
 /// Units for a sample of a simple loop.
 const SAMPLE_UNITS: usize = 4;
+/// Units for a comparison of two label sets.
+const LABELS_UNITS: usize = 64;
 
 /// What is made of a window.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -346,17 +351,33 @@ fn note_counter(env: &Env<'_>, function: Function, labels: &[Label<'_>], column:
     }
 }
 
-/// Names are dropped, so two series may have become one.
+/// Names are dropped, so two series may have become one. Series of one name are still in order.
 async fn refuse_duplicates(env: &Env<'_>, series: &[Series<'_>]) -> Outcome<()> {
-    let mut order: Vec<&[Label<'_>]> = series.iter().map(|one| one.labels).collect();
-    order.sort_unstable_by(|a, b| compare(a, b));
-    env.pace.spend(64 * order.len()).await;
-    match order.windows(2).any(|pair| pair[0] == pair[1]) {
-        true => Err(EvalError::Execution(
-            "vector cannot contain metrics with the same labelset".to_owned(),
-        )),
-        false => Ok(()),
+    let twice =
+        || EvalError::Execution("vector cannot contain metrics with the same labelset".to_owned());
+    let mut is_sorted = true;
+    for pair in series.windows(2) {
+        env.pace.spend(LABELS_UNITS).await;
+        match compare(pair[0].labels, pair[1].labels) {
+            Ordering::Less => {}
+            Ordering::Equal => return Err(twice()),
+            Ordering::Greater => {
+                is_sorted = false;
+                break;
+            }
+        }
     }
+    if is_sorted {
+        return Ok(());
+    }
+    let mut seen = BTreeSet::new();
+    for one in series {
+        env.pace.spend(8 * LABELS_UNITS).await;
+        if !seen.insert(one.labels) {
+            return Err(twice());
+        }
+    }
+    Ok(())
 }
 
 impl Context<'_, '_> {

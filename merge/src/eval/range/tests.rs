@@ -161,88 +161,94 @@ fn windows_are_open_on_the_left_since_3_0() {
     }
 }
 
+type Points = &'static [(i64, f64)];
+
+const STEADY: Points = &[(10, 100.0), (20, 110.0), (30, 120.0), (40, 130.0)];
+const YOUNG: Points = &[(31, 1.0), (41, 11.0), (51, 21.0)];
+/// The way to zero is 8 seconds: nearer than the bound, further than half a gap.
+const BETWEEN: Points = &[(31, 8.0), (41, 18.0), (51, 28.0)];
+const ZERO: Points = &[(31, 0.0), (41, 10.0), (51, 20.0)];
+const RESET: Points = &[(10, 100.0), (20, 110.0), (30, 5.0), (40, 15.0), (50, 3.0)];
+const NAN: Points = &[(10, 1.0), (20, f64::NAN), (30, 3.0)];
+
+/// Seconds and values, at, range, function, its value before 2.52 and since.
+type Rated = (Points, i64, i64, &'static str, f64, f64);
+
+const RATED: [Rated; 12] = [
+    (STEADY, 45, 40, "increase", 40.0, 40.0),
+    (STEADY, 45, 40, "rate", 1.0, 1.0),
+    (STEADY, 45, 40, "delta", 40.0, 40.0),
+    // Half a gap at the beginning and at the end.
+    (STEADY, 60, 70, "increase", 40.0, 40.0),
+    // The way to zero is a second.
+    (
+        YOUNG,
+        60,
+        60,
+        "increase",
+        20.0 * 30.0 / 20.0,
+        20.0 * 30.0 / 20.0,
+    ),
+    (BETWEEN, 60, 60, "increase", 37.0, 34.0),
+    (
+        ZERO,
+        60,
+        60,
+        "increase",
+        20.0 * 29.0 / 20.0,
+        20.0 * 29.0 / 20.0,
+    ),
+    (
+        ZERO,
+        60,
+        60,
+        "delta",
+        20.0 * 34.0 / 20.0,
+        20.0 * 34.0 / 20.0,
+    ),
+    // -85 + 110 + 15 of 40 seconds, then 5 to each side.
+    (
+        RESET,
+        55,
+        50,
+        "increase",
+        28.0 * 50.0 / 40.0,
+        28.0 * 50.0 / 40.0,
+    ),
+    (
+        RESET,
+        55,
+        50,
+        "delta",
+        -97.0 * 50.0 / 40.0,
+        -97.0 * 50.0 / 40.0,
+    ),
+    // A reset right at the beginning of the window is none.
+    (
+        RESET,
+        55,
+        26,
+        "increase",
+        13.0 * 26.0 / 20.0,
+        13.0 * 26.0 / 20.0,
+    ),
+    (
+        NAN,
+        30,
+        25,
+        "increase",
+        2.0 * 25.0 / 20.0,
+        2.0 * 25.0 / 20.0,
+    ),
+];
+
 #[test]
 fn rates_are_extrapolated() {
-    let steady = timed(&[(10, 100.0), (20, 110.0), (30, 120.0), (40, 130.0)]);
-    let young = timed(&[(31, 1.0), (41, 11.0), (51, 21.0)]);
-    // The way to zero is 8 seconds: nearer than the bound, further than half a gap.
-    let between = timed(&[(31, 8.0), (41, 18.0), (51, 28.0)]);
-    let zero = timed(&[(31, 0.0), (41, 10.0), (51, 20.0)]);
-    let reset = timed(&[(10, 100.0), (20, 110.0), (30, 5.0), (40, 15.0), (50, 3.0)]);
-    let nan = timed(&[(10, 1.0), (20, f64::NAN), (30, 3.0)]);
-    // Samples, at, range, function, before 2.52, since.
-    let cases = [
-        (&steady, 45, 40, "increase", 40.0, 40.0),
-        (&steady, 45, 40, "rate", 1.0, 1.0),
-        (&steady, 45, 40, "delta", 40.0, 40.0),
-        // Half a gap at the beginning and at the end.
-        (&steady, 60, 70, "increase", 40.0, 40.0),
-        // The way to zero is a second.
-        (
-            &young,
-            60,
-            60,
-            "increase",
-            20.0 * 30.0 / 20.0,
-            20.0 * 30.0 / 20.0,
-        ),
-        (&between, 60, 60, "increase", 37.0, 34.0),
-        (
-            &zero,
-            60,
-            60,
-            "increase",
-            20.0 * 29.0 / 20.0,
-            20.0 * 29.0 / 20.0,
-        ),
-        (
-            &zero,
-            60,
-            60,
-            "delta",
-            20.0 * 34.0 / 20.0,
-            20.0 * 34.0 / 20.0,
-        ),
-        // -85 + 110 + 15 of 40 seconds, then 5 to each side.
-        (
-            &reset,
-            55,
-            50,
-            "increase",
-            28.0 * 50.0 / 40.0,
-            28.0 * 50.0 / 40.0,
-        ),
-        (
-            &reset,
-            55,
-            50,
-            "delta",
-            -97.0 * 50.0 / 40.0,
-            -97.0 * 50.0 / 40.0,
-        ),
-        // A reset right at the beginning of the window is none.
-        (
-            &reset,
-            55,
-            26,
-            "increase",
-            13.0 * 26.0 / 20.0,
-            13.0 * 26.0 / 20.0,
-        ),
-        (
-            &nan,
-            30,
-            25,
-            "increase",
-            2.0 * 25.0 / 20.0,
-            2.0 * 25.0 / 20.0,
-        ),
-    ];
-    for (floats, at, range, function, old, new) in cases {
+    for (floats, at, range, function, old, new) in RATED {
         for (dialect, expected) in [(OLD, old), (NEW, new)] {
             let call = Call::at(at * 1000, range * 1000, function, dialect);
             let what = format!("{function} {at} {range} {dialect:?}");
-            assert_near(column(&call, floats)[0], Some(expected), &what);
+            assert_near(column(&call, &timed(floats))[0], Some(expected), &what);
         }
     }
     let one = timed(&[(10, 1.0)]);
@@ -267,87 +273,92 @@ fn rates_are_extrapolated() {
     }
 }
 
+const INF: f64 = f64::INFINITY;
+
+/// Function, parameters, values a second apart, what they give.
+type OneValue<'t> = (&'t str, &'t [f64], &'t [f64], Option<f64>);
+
+const ONE_VALUE: &[OneValue<'_>] = &[
+    ("sum_over_time", &[], &[1e100, 1.0, -1e100], Some(1.0)),
+    ("sum_over_time", &[], &[INF, 1.0], Some(INF)),
+    ("sum_over_time", &[], &[INF, -INF], Some(f64::NAN)),
+    ("sum_over_time", &[], &[1e308, 1e308], Some(INF)),
+    ("avg_over_time", &[], &[1.0, 2.0, 6.0], Some(3.0)),
+    ("avg_over_time", &[], &[1e308, 1e308, 1e308], Some(1e308)),
+    ("avg_over_time", &[], &[INF, 1.0], Some(INF)),
+    ("avg_over_time", &[], &[INF, INF], Some(INF)),
+    ("avg_over_time", &[], &[-INF, 1.0, INF], Some(f64::NAN)),
+    ("min_over_time", &[], &[f64::NAN, 3.0, 2.0], Some(2.0)),
+    ("min_over_time", &[], &[3.0, f64::NAN], Some(3.0)),
+    ("max_over_time", &[], &[f64::NAN, 3.0, 2.0], Some(3.0)),
+    ("max_over_time", &[], &[f64::NAN], Some(f64::NAN)),
+    ("count_over_time", &[], &[f64::NAN, 3.0, 2.0], Some(3.0)),
+    ("present_over_time", &[], &[f64::NAN], Some(1.0)),
+    ("first_over_time", &[], &[5.0, 3.0], Some(5.0)),
+    ("last_over_time", &[], &[5.0, 3.0], Some(3.0)),
+    ("stdvar_over_time", &[], &[1.0, 3.0], Some(1.0)),
+    ("stddev_over_time", &[], &[1.0, 5.0], Some(2.0)),
+    ("stdvar_over_time", &[], &[5.0], Some(0.0)),
+    ("stdvar_over_time", &[], &[1.0, INF], Some(f64::NAN)),
+    (
+        "changes",
+        &[],
+        &[1.0, 1.0, 2.0, f64::NAN, f64::NAN, 2.0],
+        Some(3.0),
+    ),
+    (
+        "resets",
+        &[],
+        &[1.0, 3.0, 2.0, 2.0, 1.0, f64::NAN, 0.0],
+        Some(2.0),
+    ),
+    ("deriv", &[], &[1.0, 3.0, 5.0], Some(2.0)),
+    ("deriv", &[], &[4.0, 4.0], Some(0.0)),
+    ("deriv", &[], &[INF, INF], Some(f64::NAN)),
+    ("predict_linear", &[10.0], &[1.0, 3.0, 5.0], Some(39.0)),
+    ("predict_linear", &[10.0], &[4.0, 4.0], Some(4.0)),
+    ("irate", &[], &[9.0, 1.0, 4.0], Some(3.0)),
+    ("irate", &[], &[9.0, 4.0], Some(4.0)),
+    ("idelta", &[], &[9.0, 4.0], Some(-5.0)),
+    ("irate", &[], &[f64::NAN, 4.0], Some(f64::NAN)),
+    (
+        "quantile_over_time",
+        &[0.5],
+        &[4.0, 1.0, 2.0, 3.0],
+        Some(2.5),
+    ),
+    (
+        "quantile_over_time",
+        &[0.0],
+        &[4.0, f64::NAN],
+        Some(f64::NAN),
+    ),
+    ("quantile_over_time", &[1.0], &[4.0, f64::NAN], Some(4.0)),
+    ("quantile_over_time", &[-1.0], &[4.0], Some(-INF)),
+    ("quantile_over_time", &[2.0], &[4.0], Some(INF)),
+    ("quantile_over_time", &[f64::NAN], &[4.0], Some(f64::NAN)),
+    ("mad_over_time", &[], &[1.0, 2.0, 4.0, 9.0, 20.0], Some(3.0)),
+    ("ts_of_min_over_time", &[], &[2.0, 1.0, 1.0, 3.0], Some(3.0)),
+    ("ts_of_max_over_time", &[], &[3.0, 1.0, 3.0, 2.0], Some(3.0)),
+    ("ts_of_first_over_time", &[], &[3.0, 1.0], Some(1.0)),
+    ("ts_of_last_over_time", &[], &[3.0, 1.0], Some(2.0)),
+    // 1, then 2 with trend 1, then 0.5 × 4 + 0.5 × (2 + 1) with trend 1.
+    (
+        "double_exponential_smoothing",
+        &[0.5, 0.5],
+        &[1.0, 2.0, 4.0],
+        Some(3.5),
+    ),
+    ("holt_winters", &[0.5, 0.5], &[1.0], None),
+];
+
 #[test]
 fn one_value_for_a_window() {
-    let inf = f64::INFINITY;
     let values = |all: &[f64]| -> Vec<(i64, f64)> {
         let times = (1..).map(|second| second * 1000);
         times.zip(all.iter().copied()).collect()
     };
-    let cases: &[(&str, &[f64], &[f64], Option<f64>)] = &[
-        ("sum_over_time", &[], &[1e100, 1.0, -1e100], Some(1.0)),
-        ("sum_over_time", &[], &[inf, 1.0], Some(inf)),
-        ("sum_over_time", &[], &[inf, -inf], Some(f64::NAN)),
-        ("sum_over_time", &[], &[1e308, 1e308], Some(inf)),
-        ("avg_over_time", &[], &[1.0, 2.0, 6.0], Some(3.0)),
-        ("avg_over_time", &[], &[1e308, 1e308, 1e308], Some(1e308)),
-        ("avg_over_time", &[], &[inf, 1.0], Some(inf)),
-        ("avg_over_time", &[], &[inf, inf], Some(inf)),
-        ("avg_over_time", &[], &[-inf, 1.0, inf], Some(f64::NAN)),
-        ("min_over_time", &[], &[f64::NAN, 3.0, 2.0], Some(2.0)),
-        ("min_over_time", &[], &[3.0, f64::NAN], Some(3.0)),
-        ("max_over_time", &[], &[f64::NAN, 3.0, 2.0], Some(3.0)),
-        ("max_over_time", &[], &[f64::NAN], Some(f64::NAN)),
-        ("count_over_time", &[], &[f64::NAN, 3.0, 2.0], Some(3.0)),
-        ("present_over_time", &[], &[f64::NAN], Some(1.0)),
-        ("first_over_time", &[], &[5.0, 3.0], Some(5.0)),
-        ("last_over_time", &[], &[5.0, 3.0], Some(3.0)),
-        ("stdvar_over_time", &[], &[1.0, 3.0], Some(1.0)),
-        ("stddev_over_time", &[], &[1.0, 5.0], Some(2.0)),
-        ("stdvar_over_time", &[], &[5.0], Some(0.0)),
-        ("stdvar_over_time", &[], &[1.0, inf], Some(f64::NAN)),
-        (
-            "changes",
-            &[],
-            &[1.0, 1.0, 2.0, f64::NAN, f64::NAN, 2.0],
-            Some(3.0),
-        ),
-        (
-            "resets",
-            &[],
-            &[1.0, 3.0, 2.0, 2.0, 1.0, f64::NAN, 0.0],
-            Some(2.0),
-        ),
-        ("deriv", &[], &[1.0, 3.0, 5.0], Some(2.0)),
-        ("deriv", &[], &[4.0, 4.0], Some(0.0)),
-        ("deriv", &[], &[inf, inf], Some(f64::NAN)),
-        ("predict_linear", &[10.0], &[1.0, 3.0, 5.0], Some(39.0)),
-        ("predict_linear", &[10.0], &[4.0, 4.0], Some(4.0)),
-        ("irate", &[], &[9.0, 1.0, 4.0], Some(3.0)),
-        ("irate", &[], &[9.0, 4.0], Some(4.0)),
-        ("idelta", &[], &[9.0, 4.0], Some(-5.0)),
-        ("irate", &[], &[f64::NAN, 4.0], Some(f64::NAN)),
-        (
-            "quantile_over_time",
-            &[0.5],
-            &[4.0, 1.0, 2.0, 3.0],
-            Some(2.5),
-        ),
-        (
-            "quantile_over_time",
-            &[0.0],
-            &[4.0, f64::NAN],
-            Some(f64::NAN),
-        ),
-        ("quantile_over_time", &[1.0], &[4.0, f64::NAN], Some(4.0)),
-        ("quantile_over_time", &[-1.0], &[4.0], Some(-inf)),
-        ("quantile_over_time", &[2.0], &[4.0], Some(inf)),
-        ("quantile_over_time", &[f64::NAN], &[4.0], Some(f64::NAN)),
-        ("mad_over_time", &[], &[1.0, 2.0, 4.0, 9.0, 20.0], Some(3.0)),
-        ("ts_of_min_over_time", &[], &[2.0, 1.0, 1.0, 3.0], Some(3.0)),
-        ("ts_of_max_over_time", &[], &[3.0, 1.0, 3.0, 2.0], Some(3.0)),
-        ("ts_of_first_over_time", &[], &[3.0, 1.0], Some(1.0)),
-        ("ts_of_last_over_time", &[], &[3.0, 1.0], Some(2.0)),
-        // 1, then 2 with trend 1, then 0.5 × 4 + 0.5 × (2 + 1) with trend 1.
-        (
-            "double_exponential_smoothing",
-            &[0.5, 0.5],
-            &[1.0, 2.0, 4.0],
-            Some(3.5),
-        ),
-        ("holt_winters", &[0.5, 0.5], &[1.0], None),
-    ];
-    for (function, scalars, window, expected) in cases {
+    for (function, scalars, window, expected) in ONE_VALUE {
         for dialect in [OLD, NEW] {
             let call = Call {
                 scalars,
@@ -433,6 +444,15 @@ fn names_are_dropped_and_may_not_meet() {
     };
     let call = Call::at(5_000, 5_000, "sum_over_time", NEW);
     let env_ = env(&bump, &pace, &call);
+    // Out of order, too.
+    let mut three = both();
+    let other = Label {
+        name: "z",
+        value: "1",
+    };
+    three[0].labels = bump.alloc_slice_copy(&[three[0].labels[0], other]);
+    three.push(both().remove(0));
+    assert!(run(&env_, &call, three, 1 << 20).0.is_err());
     let error = run(&env_, &call, both(), 1 << 20).0.unwrap_err();
     let text = "vector cannot contain metrics with the same labelset";
     assert_eq!(error, EvalError::Execution(text.to_owned()));
@@ -456,7 +476,8 @@ fn annotations() {
     let counter = "PromQL info: metric might not be a counter, name does not end in \
                    _total/_sum/_count/_bucket: \"m\"";
     let quantile = "PromQL warning: quantile value should be between 0 and 1, got 1.5";
-    let cases: &[(&str, &[f64], &str, (u32, u32), &[&str])] = &[
+    type Row<'t> = (&'t str, &'t [f64], &'t str, (u32, u32), &'t [&'t str]);
+    let cases: &[Row<'_>] = &[
         ("rate", &[], "m", NEW, &[counter]),
         ("increase", &[], "m", NEW, &[counter]),
         ("rate", &[], "m", OLD, &[]),
@@ -556,7 +577,8 @@ fn floats_and_histograms_mixed() {
                    histograms for metric name \"m\"";
     let gauge = "PromQL warning: this native histogram metric is not a gauge: \"m\"";
     let one: &[(i64, f64)] = &[(15_000, 7.0)];
-    let cases: &[(&str, &[(i64, f64)], &str, &[&str])] = &[
+    type Row<'t> = (&'t str, &'t [(i64, f64)], &'t str, &'t [&'t str]);
+    let cases: &[Row<'_>] = &[
         ("rate", one, "none", &[mix]),
         ("sum_over_time", one, "none", &[mix]),
         ("avg_over_time", one, "none", &[mix]),
