@@ -5,6 +5,8 @@
 
 mod collect;
 mod place;
+#[cfg(test)]
+mod tests;
 mod write;
 
 use std::future::Future;

@@ -5,6 +5,8 @@
 //! both are found again in the text of the query, by the operation and the name or number that the
 //! annotation mentions.
 
+use std::ops::Range;
+
 /// Beginnings of annotations, each with the operations that make it and which of their arguments
 /// it is about.
 const ABOUT: &[(&str, &[(&str, usize)])] = &[
@@ -88,8 +90,18 @@ fn place(text: &str, about: &str, operations: &[(&str, usize)]) -> Option<(usize
     for (at, (start, token)) in tokens.iter().enumerate() {
         let word = token.to_ascii_lowercase();
         if let Some((_, argument)) = operations.iter().find(|(name, _)| *name == word)
-            && let Some((first, end)) = argument_of(&tokens, at + 1, *argument)
+            && let Some(mut range) = argument_of(&tokens, at + 1, *argument)
         {
+            // Scalars of functions are the only ones whose parentheses count.
+            if *argument > 0 || !word.contains("quantile_") && !word.contains("_quantile") {
+                while let Some(inner) = unwrapped(&tokens, &range) {
+                    range = inner;
+                }
+            }
+            let first = tokens[range.start].0;
+            let end = tokens
+                .get(range.end)
+                .map_or(text.len(), |(start, _)| *start);
             debug_assert!(first > *start);
             candidates.push((first, text.get(first..end).unwrap_or_default()));
         }
@@ -100,7 +112,10 @@ fn place(text: &str, about: &str, operations: &[(&str, usize)]) -> Option<(usize
     let name = about
         .split_once("metric name \"")
         .and_then(|(_, rest)| rest.split('"').next());
-    let value = |text: &str| text.trim().parse::<f64>().ok();
+    let value = |text: &str| {
+        let bare = text.trim().trim_matches(['(', ')']);
+        bare.trim().parse::<f64>().ok()
+    };
     let is_meant = |argument: &str| match (number, name) {
         (Some(number), _) => match (value(number), value(argument)) {
             (Some(a), Some(b)) => a == b || (a.is_nan() && b.is_nan()),
@@ -121,9 +136,27 @@ fn place(text: &str, about: &str, operations: &[(&str, usize)]) -> Option<(usize
     Some((line, column))
 }
 
-/// Beginning and end of argument number `wanted` of the operation whose name ends before token
-/// `at`. Labels between the name and the arguments are skipped.
-fn argument_of(tokens: &[(usize, &str)], mut at: usize, wanted: usize) -> Option<(usize, usize)> {
+/// What stands between the parentheses around all of `range`.
+fn unwrapped(tokens: &[(usize, &str)], range: &Range<usize>) -> Option<Range<usize>> {
+    let (first, inner) = tokens.get(range.clone())?.split_first()?;
+    let (last, inner) = inner.split_last()?;
+    if first.1 != "(" || last.1 != ")" {
+        return None;
+    }
+    let mut depth = 0usize;
+    for (_, token) in inner {
+        match *token {
+            "(" => depth += 1,
+            ")" => depth = depth.checked_sub(1)?,
+            _ => {}
+        }
+    }
+    Some(range.start + 1..range.end - 1)
+}
+
+/// The tokens of argument number `wanted` of the operation whose name ends before token `at`.
+/// Labels between the name and the arguments are skipped.
+fn argument_of(tokens: &[(usize, &str)], mut at: usize, wanted: usize) -> Option<Range<usize>> {
     let is_grouping =
         |token: &str| token.eq_ignore_ascii_case("by") || token.eq_ignore_ascii_case("without");
     if tokens.get(at).is_some_and(|(_, token)| is_grouping(token)) {
@@ -135,24 +168,21 @@ fn argument_of(tokens: &[(usize, &str)], mut at: usize, wanted: usize) -> Option
     if tokens.get(at)?.1 != "(" {
         return None;
     }
-    let (mut depth, mut index, mut first) = (0usize, 0, None);
-    for (start, token) in &tokens[at + 1..] {
-        let ends = depth == 0 && matches!(*token, "," | ")");
-        if ends && index == wanted {
-            return first.map(|first| (first, *start));
-        }
+    let (mut depth, mut index, mut first) = (0usize, 0, at + 1);
+    for (place, (_, token)) in tokens.iter().enumerate().skip(at + 1) {
         match *token {
+            "," | ")" if depth == 0 && index == wanted => {
+                return (first < place).then_some(first..place);
+            }
             "," if depth == 0 => {
                 index += 1;
-                first = None;
-                continue;
+                first = place + 1;
             }
             "(" | "[" | "{" => depth += 1,
             ")" if depth == 0 => return None,
             ")" | "]" | "}" => depth = depth.saturating_sub(1),
             _ => {}
         }
-        first.get_or_insert(*start);
     }
     None
 }
@@ -203,7 +233,7 @@ mod tests {
             (
                 "# quantile(\n quantile by (a) ( 2, x)",
                 format!("{quantile} 2"),
-                "(2:18)",
+                "(2:20)",
             ),
             (
                 "histogram_quantile(0.5, a) + quantile(NaN, \"(\" + x)",
@@ -219,6 +249,17 @@ mod tests {
                 "histogram_quantile(0.5, a) + histogram_quantile(0.9, rate(b[5m]))",
                 format!("{bucket} \"b\""),
                 "(1:54)",
+            ),
+            ("quantile((2), x)", format!("{quantile} 2"), "(1:11)"),
+            (
+                "histogram_quantile((1.5), ((a)))",
+                format!("{quantile} 1.5"),
+                "(1:20)",
+            ),
+            (
+                "histogram_quantile(1, ((a) + (b)))",
+                format!("{bucket} \"\""),
+                "(1:24)",
             ),
             ("sum by (a) (x) / 2", mixed.to_owned(), "(1:13)"),
         ];

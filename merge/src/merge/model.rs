@@ -201,7 +201,7 @@ fn expected(strategy: Strategy, groups: &[Vec<Option<Data>>]) -> (Data, u64) {
             .copied()
             .find(|v| !v.is_nan())
             .unwrap_or(values[0]),
-        Strategy::Dedup | Strategy::Group | Strategy::Mean => values[0],
+        Strategy::Dedup | Strategy::Group | Strategy::Mean | Strategy::Freshest => values[0],
     };
     let data = reduced
         .into_iter()

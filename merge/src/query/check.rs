@@ -5,6 +5,7 @@
 //! the version of the servers, or where the parser is known or suspected to be more tolerant than
 //! they are. What is not plain is shown to a server as a whole before its parts count.
 
+use super::print::is_keyword;
 use super::{Aggregate, Binary, Cardinality, Grouping, Kind, Node, OperatorKind};
 
 /// Types of the arguments of functions that all servers since 2.40 have: `s`calar, `v`ector,
@@ -160,7 +161,11 @@ fn check_binary(binary: &Binary) -> Result<(), String> {
         .any(|kind| matches!(kind, Kind::Matrix | Kind::Text));
     let is_set = binary.kind == OperatorKind::Set;
     let is_comparison = binary.kind == OperatorKind::Comparison;
-    let is_matched = binary.matching != Grouping::None || binary.cardinality != Cardinality::Plain;
+    // Empty lists are looked past.
+    let is_matched = match &binary.matching {
+        Grouping::None => false,
+        Grouping::Include(labels) | Grouping::Exclude(labels) => !labels.is_empty(),
+    };
     let joint = match (&binary.matching, &binary.cardinality) {
         (
             Grouping::Include(on),
@@ -196,10 +201,15 @@ pub(crate) fn is_plain(text: &str, node: &Node) -> bool {
                     }
                 }
         }
-        Node::Selector(selector) => selector
-            .matchers
-            .iter()
-            .any(|matcher| !is_identifier(&matcher.label)),
+        Node::Selector(selector) => {
+            let matchers = &selector.matchers;
+            // Words that the servers may not take for names.
+            let has_word = selector.name().is_some_and(is_keyword);
+            has_word
+                || matchers
+                    .iter()
+                    .any(|matcher| !is_identifier(&matcher.label))
+        }
         _ => false,
     };
     node.find(&is_odd).is_none() && is_plain_text(text)
@@ -410,6 +420,7 @@ mod tests {
         let plain = [
             "sum by (job) (rate(x{a=\"b\", c!~'d.*'}[5m] offset 1h30m)) / 2.5e-3",
             "max_over_time((a + on (x) group_left (y) b)[1h:30s] @ 1609746000.5) # comment",
+            "up < bool ignoring () 1",
             "label_replace(up, \"a\", \"$1\", \"b\", `(.*)\\d`) or vector(0)",
             "a @ start() offset -5m > bool 1",
         ];
@@ -430,6 +441,7 @@ mod tests {
             "up{a=\"\\x41\"}",
             "up{a=\"b\",}",
             "up + \u{e9}",
+            "up + offset -1m",
         ];
         for query in plain {
             let tree = parse(query).unwrap();

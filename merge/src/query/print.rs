@@ -362,7 +362,12 @@ fn is_plain_name(name: &str) -> bool {
         && name
             .bytes()
             .all(|b| b.is_ascii_alphanumeric() || b == b'_' || b == b':')
-        && !KEYWORDS.contains(&name.to_ascii_lowercase().as_str())
+        && !is_keyword(name)
+}
+
+/// Whether a word means something else where a metric name could stand.
+pub(super) fn is_keyword(name: &str) -> bool {
+    KEYWORDS.contains(&name.to_ascii_lowercase().as_str())
 }
 
 fn is_plain_label(name: &str) -> bool {

@@ -46,6 +46,7 @@ fn env<'a>(bump: &'a Bump, pace: &'a Pace, call: &Call<'_>) -> Env<'a> {
         pace,
         clock: Clock {
             grid: call.grid,
+            end_ms: call.grid.end_ms(),
             dialect: Dialect { major, minor },
             interval_ms: 60_000,
             lookback_ms: 300_000,

@@ -86,3 +86,33 @@ fn groups_that_are_not_asked_are_not_missed() {
     assert_eq!(merged.series, 1, "{text}");
     assert_eq!(merged.events.len(), 1);
 }
+
+/// Of a series in two groups, the sample that was taken last.
+#[test]
+fn the_freshest_sample_counts() {
+    let options = PlanOptions {
+        clock: Some(crate::plan::Clock::default()),
+        care: crate::plan::Care::Samples,
+        ..PlanOptions::default()
+    };
+    let plan = plan(&Endpoint::Query, Some("x"), &options);
+    let part = &plan.local.as_ref().unwrap().parts[0].plan;
+    let series = |name: &str, value: &str| {
+        format!(r#"{{"metric":{{"__name__":"x","a":"{name}"}},"value":[9,"{value}"]}}"#)
+    };
+    let (old, new) = (series("1", "5"), series("1", "7"));
+    let (earlier, later) = (series("1", "2"), series("1", "4"));
+    let cases = [
+        // First group's value and time, second group's, the answer's value, doubts.
+        ([&old, &earlier, &new, &later], &new, 0),
+        ([&new, &later, &old, &earlier], &new, 0),
+        ([&old, &later, &old, &later], &old, 0),
+        ([&old, &later, &new, &later], &old, 1),
+    ];
+    for (said, expected, doubts) in cases {
+        let reports: Vec<Report<'_>> = said.iter().map(|series| Vector(series)).collect();
+        let (merged, text) = merge_with(part, &two(), MergeOptions::default(), &reports, 1);
+        assert!(text.contains(expected.as_str()), "{text}");
+        assert_eq!(merged.inexact.len(), doubts, "{text}");
+    }
+}

@@ -1,0 +1,227 @@
+//! Whole executions: parts of several windows, the query as it was written, budgets, refusals.
+
+use super::*;
+use crate::limits::ARENA_BYTES_DEFAULT;
+use crate::plan::{Clock, Dialect, Endpoint, Grid, PlanOptions, Window, plan};
+
+const NOON: i64 = 1_700_000_000_000;
+
+fn planned(query: &str) -> Plan {
+    let options = PlanOptions {
+        clock: Some(Clock {
+            grid: Grid::instant(NOON),
+            end_ms: NOON,
+            dialect: Dialect {
+                major: 2,
+                minor: 42,
+            },
+            interval_ms: 60_000,
+            lookback_ms: 300_000,
+        }),
+        ..PlanOptions::default()
+    };
+    plan(&Endpoint::Query, Some(query), &options)
+}
+
+/// Executes for two groups; `say` gives the answer of a group to a variant.
+fn executed(
+    plan: &Plan,
+    options: &MergeOptions,
+    say: impl Fn(usize, usize) -> (u16, String),
+) -> (Merged, String) {
+    let groups = [GroupSpec::single("a"), GroupSpec::single("b")];
+    let arena = Arena::new(ARENA_BYTES_DEFAULT, Execution::slots(plan, groups.len()));
+    let mut execution = Execution::new(&arena, plan, &groups, options);
+    for variant in 0..plan.variants.len() {
+        for group in 0..groups.len() {
+            let slot = Slot {
+                group,
+                member: 0,
+                variant,
+            };
+            let (status, body) = say(group, variant);
+            execution.add(slot, Answer::new(status, body.into_bytes()));
+            while execution.step(1) == Progress::More {}
+        }
+    }
+    assert_eq!(execution.step(1), Progress::Done);
+    let merged = execution.finish();
+    let text = String::from_utf8(merged.body.concat()).unwrap();
+    (merged, text)
+}
+
+fn vector(series: &str) -> (u16, String) {
+    let body =
+        format!(r#"{{"status":"success","data":{{"resultType":"vector","result":[{series}]}}}}"#);
+    (200, body)
+}
+
+fn one(value: usize) -> (u16, String) {
+    vector(&format!(
+        r#"{{"metric":{{}},"value":[1700000000,"{value}"]}}"#
+    ))
+}
+
+#[test]
+fn parts_are_merged_and_the_rest_is_evaluated() {
+    let plan = planned("sum(a) / sum(b)");
+    let (merged, text) = executed(&plan, &MergeOptions::default(), |group, variant| {
+        one([[6, 2], [4, 3]][group][variant])
+    });
+    assert_eq!((merged.status, merged.inexact.len()), (200, 0));
+    assert_eq!(
+        text,
+        r#"{"status":"success","data":{"resultType":"vector","result":[{"metric":{},"value":[1700000000,"2"]}]}}"#
+    );
+    assert_eq!((merged.series, merged.samples), (4, 4));
+}
+
+/// Windows of one part follow each other, and a series may miss from any.
+#[test]
+fn windows_are_joined() {
+    let plan = planned("count_over_time(sum by (x) (a)[10h:1s])");
+    let windows: Vec<Grid> = plan
+        .variants
+        .iter()
+        .filter_map(|variant| match variant.window {
+            Some(Window::Range(grid)) => Some(grid),
+            _ => None,
+        })
+        .collect();
+    assert_eq!(windows.len(), 4);
+    let (_, text) = executed(&plan, &MergeOptions::default(), |group, variant| {
+        let seconds = windows[variant].start_ms / 1000;
+        let series =
+            |name: &str| format!(r#"{{"metric":{{"x":"{name}"}},"values":[[{seconds},"1"]]}}"#);
+        let all = match (group, variant) {
+            (0, 1) => format!("{},{}", series("1"), series("2")),
+            (0, _) => series("1"),
+            _ => String::new(),
+        };
+        let body =
+            format!(r#"{{"status":"success","data":{{"resultType":"matrix","result":[{all}]}}}}"#);
+        (200, body)
+    });
+    assert!(
+        text.contains(r#"{"metric":{"x":"1"},"value":[1700000000,"4"]}"#),
+        "{text}"
+    );
+    assert!(
+        text.contains(r#"{"metric":{"x":"2"},"value":[1700000000,"1"]}"#),
+        "{text}"
+    );
+}
+
+/// What a server refuses of the query as it was written is the answer; its data are not.
+#[test]
+fn a_server_judges_what_is_not_plain() {
+    let plan = planned("limitk(1, a)");
+    let refused = r#"{"status":"error","errorType":"bad_data","error":"no limitk"}"#;
+    let limited = r#"{"status":"error","errorType":"execution","error":"too much"}"#;
+    let (merged, text) = executed(
+        &plan,
+        &MergeOptions::default(),
+        |_, variant| match variant {
+            0 => one(1),
+            _ => (400, refused.to_owned()),
+        },
+    );
+    assert_eq!((merged.status, text.as_str()), (400, refused));
+    let (merged, text) = executed(&plan, &MergeOptions::default(), |group, variant| {
+        match (group, variant) {
+            (0, 0) => one(1),
+            (_, 0) => vector(""),
+            _ => (422, limited.to_owned()),
+        }
+    });
+    assert_eq!((merged.status, merged.partial), (200, false), "{text}");
+}
+
+/// The error of a part is the answer's.
+#[test]
+fn a_part_that_fails_fails_the_query() {
+    let plan = planned("sum(a) / sum(b)");
+    let error = r#"{"status":"error","errorType":"timeout","error":"too slow"}"#;
+    let (merged, text) = executed(
+        &plan,
+        &MergeOptions::default(),
+        |_, variant| match variant {
+            0 => one(1),
+            _ => (503, error.to_owned()),
+        },
+    );
+    assert_eq!((merged.status, text.as_str()), (503, error));
+}
+
+#[test]
+fn budgets_hold_over_all_parts_and_steps() {
+    let plan = planned("topk(1, a) + topk(1, b)");
+    for (series_max, status) in [(4, 200), (3, 422)] {
+        let options = MergeOptions {
+            series_max,
+            ..MergeOptions::default()
+        };
+        let (merged, text) = executed(&plan, &options, |group, _| {
+            vector(&format!(
+                r#"{{"metric":{{"g":"{group}"}},"value":[1700000000,"1"]}}"#
+            ))
+        });
+        assert_eq!(merged.status, status, "{text}");
+        assert_eq!(
+            text.contains("raise alb.tsm.max_series"),
+            status == 422,
+            "{text}"
+        );
+        assert_eq!(
+            text.contains("topk needs its series"),
+            status == 422,
+            "{text}"
+        );
+    }
+    // A few samples at many steps.
+    let plan = planned("max_over_time(sum(a)[1h:1s])");
+    for (samples_max, status) in [(3601, 200), (3600, 422)] {
+        let options = MergeOptions {
+            samples_max,
+            ..MergeOptions::default()
+        };
+        let matrix = r#"{"status":"success","data":{"resultType":"matrix","result":[{"metric":{},"values":[[1699999999,"1"]]}]}}"#;
+        let (merged, text) = executed(&plan, &options, |_, _| (200, matrix.to_owned()));
+        assert_eq!(merged.status, status, "{text}");
+        assert_eq!(
+            text.contains("raise alb.tsm.max_samples"),
+            status == 422,
+            "{text}"
+        );
+    }
+}
+
+#[test]
+fn a_refused_plan_asks_nobody() {
+    let plan = planned("max_over_time(sum(a)[100d:1s])");
+    let (merged, text) = executed(&plan, &MergeOptions::default(), |_, _| one(1));
+    assert_eq!(merged.status, 422);
+    assert!(text.contains("range requests, more than"), "{text}");
+}
+
+/// Doubts of a part are the answer's, and so is its wish for a second plan.
+#[test]
+fn doubts_of_parts_are_kept() {
+    let plan = planned("sum(a) > 0");
+    let options = MergeOptions {
+        aggregates_histograms: true,
+        ..MergeOptions::default()
+    };
+    let native = r#"{"metric":{},"histogram":[1700000000,{"count":"1","sum":"1"}]}"#;
+    let (merged, text) = executed(&plan, &options, |_, _| vector(native));
+    assert_eq!(
+        merged.retry,
+        Some(crate::merge::Retry::Histograms),
+        "{text}"
+    );
+    assert_eq!(
+        (merged.inexact.len(), merged.warnings.len()),
+        (1, 1),
+        "{text}"
+    );
+}
