@@ -17,6 +17,8 @@ pub(crate) mod pace;
 pub(crate) mod range;
 pub(crate) mod sorting;
 pub(crate) mod text;
+#[cfg(test)]
+mod trial;
 pub(crate) mod unite;
 pub(crate) mod value;
 

@@ -43,6 +43,11 @@ pub(crate) async fn binary<'a>(
         returns_bool: binary.returns_bool,
         is_flipped: false,
         keeps_own: true,
+        keeps_names: match operator {
+            // Forgotten before 2.47.
+            Operator::Atan2 => !env.dialect().is_at_least(2, 47),
+            _ => operator.is_comparison() && !binary.returns_bool,
+        },
     };
     let made = match (left, right) {
         (Value::Scalar(left), Value::Scalar(right)) => {
@@ -142,8 +147,8 @@ async fn with_scalar<'a>(
         histograms::put(env, &mut one.column, found)?;
         env.pace.spend(32).await;
     }
-    match operation.drops_names() {
-        true => drop_names(env, series).await,
-        false => Ok(series),
+    match operation.keeps_names {
+        true => Ok(series),
+        false => drop_names(env, series).await,
     }
 }

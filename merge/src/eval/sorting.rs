@@ -5,6 +5,8 @@
 //! but the length. [`sort`] makes the same comparisons and exchanges. It also bears an order that
 //! contradicts itself, as the servers' is for NaN.
 
+use crate::plan::Dialect;
+
 /// Up to this many elements are sorted by insertion.
 const INSERTION_MAX: usize = 12;
 /// From this many elements on, a pivot is the median of three medians.
@@ -15,15 +17,25 @@ const SWAPS_MAX: usize = 12;
 const REPAIRS_MAX: usize = 5;
 
 /// Sorts as the servers do; `less` says whether the first comes before the second.
-pub(crate) fn sort<T>(items: &mut [T], less: impl Fn(&T, &T) -> bool) {
+pub(crate) fn sort<T>(items: &mut [T], dialect: Dialect, less: impl Fn(&T, &T) -> bool) {
     let end = items.len();
     let limit = usize::BITS - end.leading_zeros();
-    Sorter { items, less }.quick(0, end, limit);
+    let mut sorter = Sorter {
+        items,
+        less,
+        shifts: match dialect.is_at_least(2, 44) {
+            true => (7, 17),
+            false => (17, 5),
+        },
+    };
+    sorter.quick(0, end, limit);
 }
 
 struct Sorter<'s, T, F> {
     items: &'s mut [T],
     less: F,
+    /// Of the random numbers; they came to be others with a newer library.
+    shifts: (u32, u32),
 }
 
 /// What the choice of a pivot tells about the order so far.
@@ -134,16 +146,16 @@ impl<T, F: Fn(&T, &T) -> bool> Sorter<'_, T, F> {
         let length = end - start;
         let mask = (1usize << (usize::BITS - length.leading_zeros())) - 1;
         let mut random = length as u64;
-        let middle = start + length / 4 * 2 - 1;
+        let first = start + length / 4 * 2 - 1;
         for offset in 0..3 {
             random ^= random << 13;
-            random ^= random >> 7;
-            random ^= random << 17;
+            random ^= random >> self.shifts.0;
+            random ^= random << self.shifts.1;
             let mut other = random as usize & mask;
             if other >= length {
                 other -= length;
             }
-            self.items.swap(middle - 1 + offset, start + other);
+            self.items.swap(first + offset, start + other);
         }
     }
 
@@ -268,7 +280,7 @@ mod tests {
             for (which, pattern) in patterns.iter().enumerate() {
                 let mut items: Vec<(usize, usize)> =
                     (0..length).map(|at| (pattern(at, length), at)).collect();
-                sort(&mut items, |a, b| a.0 < b.0);
+                sort(&mut items, Dialect::default(), |a, b| a.0 < b.0);
                 assert!(items.is_sorted_by_key(|item| item.0), "{length} {which}");
                 items.sort_unstable_by_key(|item| item.1);
                 assert!(
@@ -287,7 +299,7 @@ mod tests {
             let mut items: Vec<f64> = (0..length)
                 .map(|at| if at % 3 == 0 { f64::NAN } else { at as f64 })
                 .collect();
-            sort(&mut items, less);
+            sort(&mut items, Dialect::default(), less);
             assert_eq!(items.len(), length);
         }
     }
@@ -296,7 +308,31 @@ mod tests {
     #[test]
     fn few_equal_elements_keep_their_order() {
         let mut items: Vec<(u8, usize)> = (0..12).map(|at| ((at % 2) as u8, at)).collect();
-        sort(&mut items, |a, b| a.0 < b.0);
+        sort(&mut items, Dialect::default(), |a, b| a.0 < b.0);
         assert!(items.is_sorted());
+    }
+
+    /// One element that is less among equal ones, as real servers leave them.
+    #[test]
+    fn equal_elements_are_left_as_servers_leave_them() {
+        let cases: [(Dialect, [usize; 17]); 2] = [
+            (
+                Dialect::default(),
+                [21, 8, 10, 7, 4, 5, 6, 2, 15, 9, 1, 11, 12, 13, 14, 3, 16],
+            ),
+            (
+                Dialect {
+                    major: 2,
+                    minor: 42,
+                },
+                [21, 8, 15, 7, 4, 9, 6, 2, 1, 5, 10, 11, 12, 13, 14, 3, 16],
+            ),
+        ];
+        for (dialect, expected) in cases {
+            let heap = [1, 3, 2, 7, 4, 5, 6, 15, 8, 9, 10, 11, 12, 13, 14, 21, 16];
+            let mut items = heap.map(|number| (u8::from(number != 21), number));
+            sort(&mut items, dialect, |a, b| a.0 < b.0);
+            assert_eq!(items.map(|item| item.1), expected, "{dialect:?}");
+        }
     }
 }

@@ -8,7 +8,7 @@ use crate::eval::env::Env;
 use crate::eval::error::Outcome;
 use crate::eval::sorting::sort;
 use crate::eval::value::Series;
-use crate::plan::Grid;
+use crate::plan::{Dialect, Grid};
 
 /// Keeps the chosen samples; `counts` says how many of a group are chosen at each step.
 pub(super) async fn select<'a>(
@@ -46,7 +46,7 @@ pub(super) async fn select<'a>(
             }
             env.pace.spend(16 + 8 * members.len()).await;
             if choice.is_instant && operator != "limitk" {
-                heap.sort();
+                heap.sort(env.dialect());
                 env.pace.spend(16 * heap.entries.len()).await;
             }
             choice.make(env, step, &heap, members, &mut input).await;
@@ -182,9 +182,11 @@ impl Heap {
     }
 
     /// Sorts the best first.
-    fn sort(&mut self) {
+    fn sort(&mut self, dialect: Dialect) {
         let is_reversed = self.is_reversed;
-        sort(&mut self.entries, |a, b| goes_first(b, a, is_reversed));
+        sort(&mut self.entries, dialect, |a, b| {
+            goes_first(b, a, is_reversed)
+        });
     }
 }
 

@@ -2,8 +2,8 @@
 //!
 //! Histograms are added and subtracted, multiplied and divided by numbers, and compared for
 //! equality. What else was made of them changed over time: up to 2.43 a histogram counts as the
-//! number 0, but a scalar operation leaves it in its place; from then on undefined operations see
-//! 0; from 3.1 on they give nothing, and an info.
+//! number 0, but it meets no float of another vector, and an operation with a scalar leaves it in
+//! its place; from then on undefined operations see 0; from 3.1 on they give nothing, and an info.
 
 use super::operation::{Operation, Operator};
 use crate::eval::env::Env;
@@ -62,9 +62,13 @@ pub(super) async fn with_column<'a>(
             continue;
         }
         env.pace.spend(512).await;
-        let made = match env.dialect().is_at_least(3, 1) {
-            true => strict(env, operation, left, right)?,
-            false => lenient(env, operation, left, right)?,
+        let is_mixed = left.kind() != right.kind();
+        let made = if env.dialect().is_at_least(3, 1) {
+            strict(env, operation, left, right)?
+        } else if is_mixed && !env.dialect().is_at_least(2, 44) {
+            None
+        } else {
+            lenient(env, operation, left, right)?
         };
         found.0.push((step, made));
     }

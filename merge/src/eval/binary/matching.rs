@@ -43,11 +43,12 @@ pub(super) async fn combine<'a>(
         violation: None,
         made: Vec::with_capacity(many.len()),
     };
-    let mut is_asked: Option<Vec<bool>> = None;
+    // Asked before columns are taken away.
+    let is_asked = match all.iter().any(|group| group.one.len() > 1) {
+        true => presence(env, grid.count, many.iter()).await,
+        false => Vec::new(),
+    };
     for (group, labels) in all.iter().zip(labels) {
-        if group.one.len() > 1 && is_asked.is_none() {
-            is_asked = Some(presence(env, grid.count, many.iter()).await);
-        }
         let Some(single) = group.one.first() else {
             continue;
         };
@@ -55,10 +56,10 @@ pub(super) async fn combine<'a>(
             column: take(&mut one[*single].column),
             owners: None,
         };
-        if let (Some(is_asked), 2..) = (&is_asked, group.one.len()) {
+        if group.one.len() > 1 {
             let text = (labels, if is_reversed { "left" } else { "right" });
             let found = matcher
-                .merge(&mut facing, group, &mut one, is_asked, text)
+                .merge(&mut facing, group, &mut one, &is_asked, text)
                 .await?;
             matcher.note(found);
         }
@@ -350,7 +351,7 @@ impl<'a> Matcher<'_, 'a> {
 
     /// Labels of a one-to-one result.
     fn plain_labels(&self, labels: &'a [Label<'a>]) -> Outcome<&'a [Label<'a>]> {
-        let drops_names = self.operation.drops_names();
+        let drops_names = !self.operation.keeps_names;
         let keeps = |label: &Label<'a>| {
             let is_kept = match &self.binary.matching {
                 Grouping::None => true,
@@ -378,7 +379,7 @@ impl<'a> Matcher<'_, 'a> {
             return Ok(many);
         };
         let is_included = |label: &&Label<'a>| included.iter().any(|name| name == label.name);
-        let drops_names = self.operation.drops_names();
+        let drops_names = !self.operation.keeps_names;
         if included.is_empty() && !drops_names {
             return Ok(many);
         }

@@ -75,14 +75,11 @@ pub(super) struct Operation {
     pub(super) is_flipped: bool,
     /// Whether a comparison that filters keeps the own value; else the other one.
     pub(super) keeps_own: bool,
+    /// Whether the result has the metric name.
+    pub(super) keeps_names: bool,
 }
 
 impl Operation {
-    /// Whether the result has no metric name.
-    pub(super) fn drops_names(self) -> bool {
-        !self.filters()
-    }
-
     /// Whether it is a comparison that filters.
     pub(super) fn filters(self) -> bool {
         self.operator.is_comparison() && !self.returns_bool
