@@ -20,7 +20,7 @@ pub(super) async fn sort<T: Copy>(
 ) {
     if items.len() <= AT_ONCE_MAX {
         env.pace.spend(64 * items.len()).await;
-        return sorting::sort(items, |a, b| compare(a, b).is_lt());
+        return sorting::sort(items, env.dialect(), |a, b| compare(a, b).is_lt());
     }
     let mut other = Vec::with_capacity(items.len());
     let mut width = 1;
