@@ -11,9 +11,14 @@ pub(crate) mod env;
 pub(crate) mod error;
 pub(crate) mod function;
 pub(crate) mod kahan;
+pub(crate) mod keys;
 pub(crate) mod native;
 pub(crate) mod pace;
 pub(crate) mod range;
+pub(crate) mod text;
+#[cfg(test)]
+mod trial;
+pub(crate) mod unite;
 pub(crate) mod value;
 
 use std::future::Future;

@@ -12,7 +12,7 @@ use crate::error::MemberFailure;
 use crate::limits::LABELS_PER_SERIES_MAX;
 
 /// One label.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct Label<'a> {
     pub(crate) name: &'a str,
     pub(crate) value: &'a str,
