@@ -34,6 +34,9 @@ enum Kind<'a> {
     Refused(&'a str),
 }
 
+/// An evaluation that is being driven.
+type Work<'a> = Pin<Box<dyn Future<Output = Result<Said, EvalError>> + 'a>>;
+
 /// A plan with parts.
 struct Evaluation<'a> {
     arena: &'a Arena,
@@ -42,7 +45,7 @@ struct Evaluation<'a> {
     options: MergeOptions,
     merges: Vec<Merge<'a>>,
     pace: Rc<Pace>,
-    work: Option<Pin<Box<dyn Future<Output = Result<Said, EvalError>> + 'a>>>,
+    work: Option<Work<'a>>,
     merged: Merged,
     is_done: bool,
 }

@@ -38,6 +38,7 @@ pub(super) fn run(dialect: Dialect, data: &str, query: &str) -> (Trial, Notes) {
         pace: &pace,
         clock: Clock {
             grid,
+            end_ms: grid.end_ms(),
             dialect,
             interval_ms: 1000,
             lookback_ms: 1000,

@@ -111,7 +111,14 @@ struct Matcher<'e, 'a> {
     made: Vec<(usize, Series<'a>)>,
 }
 
-/// A result within one group.
+/// A result of one series of the many side.
+struct Part<'a> {
+    series: Series<'a>,
+    /// By step, whether there was a match, if dropped samples count.
+    matched: Option<Vec<bool>>,
+}
+
+/// Where the results of one group are.
 struct Place {
     /// Index into the results.
     made: usize,
@@ -206,12 +213,12 @@ impl<'a> Matcher<'_, 'a> {
                 self.made.push((*index, Series { labels, column }));
                 continue;
             }
-            for (labels, column, matched) in self
-                .parts(group, labels, one, facing, column, matched)
-                .await?
-            {
-                self.place(&mut places, *index, Series { labels, column }, matched)
-                    .await?;
+            let whole = Part {
+                series: Series { labels, column },
+                matched,
+            };
+            for part in self.parts(group, one, facing, whole).await? {
+                self.place(&mut places, *index, part).await?;
             }
         }
         Ok(())
@@ -267,21 +274,21 @@ impl<'a> Matcher<'_, 'a> {
         })
     }
 
-    /// Many-to-one: the results of one series, by their labels.
+    /// Many-to-one: the results of one series, by their labels. `whole` still has its own labels.
     async fn parts(
         &self,
         group: &Group,
-        labels: &'a [Label<'a>],
         one: &[Series<'a>],
         facing: &Facing<'a>,
-        column: Column<'a>,
-        matched: Option<Vec<bool>>,
-    ) -> Outcome<Vec<(&'a [Label<'a>], Column<'a>, Option<Vec<bool>>)>> {
+        mut whole: Part<'a>,
+    ) -> Outcome<Vec<Part<'a>>> {
+        let labels = whole.series.labels;
         let Some(owners) = &facing.owners else {
-            let labels = self.grouped_labels(labels, one[group.one[0]].labels)?;
-            return Ok(vec![(labels, column, matched)]);
+            whole.series.labels = self.grouped_labels(labels, one[group.one[0]].labels)?;
+            return Ok(vec![whole]);
         };
-        let mut parts: Vec<(&'a [Label<'a>], Column<'a>, Option<Vec<bool>>)> = Vec::new();
+        let (column, matched) = (&whole.series.column, &whole.matched);
+        let mut parts: Vec<Part<'a>> = Vec::new();
         let mut part_of: Vec<Option<usize>> = vec![None; group.one.len()];
         for step in 0..self.steps {
             let is_match = matched.as_ref().is_some_and(|all| all[step]);
@@ -289,32 +296,45 @@ impl<'a> Matcher<'_, 'a> {
                 continue;
             }
             let owner = owners[step];
-            let part = match part_of[owner] {
-                Some(part) => part,
+            let at = match part_of[owner] {
+                Some(at) => at,
                 None => {
                     let labels = self.grouped_labels(labels, one[group.one[owner]].labels)?;
-                    let found = parts.iter().position(|(own, ..)| *own == labels);
-                    let part = found.unwrap_or(parts.len());
-                    if found.is_none() {
-                        let room = Column::absent(self.env.bump, self.steps)?;
-                        let flags = matched.as_ref().map(|_| vec![false; self.steps]);
-                        parts.push((labels, room, flags));
-                    }
-                    part_of[owner] = Some(part);
-                    part
+                    let at = self.part_with(&mut parts, labels)?;
+                    part_of[owner] = Some(at);
+                    at
                 }
             };
-            let (_, room, flags) = &mut parts[part];
+            let part = &mut parts[at];
             match column.histogram(step) {
-                Some(histogram) => room.put_histogram(self.env.bump, step, histogram)?,
-                None => room.floats[step] = column.floats[step],
+                Some(histogram) => {
+                    let room = &mut part.series.column;
+                    room.put_histogram(self.env.bump, step, histogram)?;
+                }
+                None => part.series.column.floats[step] = column.floats[step],
             }
-            if let (Some(flags), true) = (flags, is_match) {
-                flags[step] = true;
+            if let Some(flags) = &mut part.matched {
+                flags[step] |= is_match;
             }
             self.env.pace.spend(4).await;
         }
         Ok(parts)
+    }
+
+    /// The part with these labels; an empty one is added where there is none.
+    fn part_with(&self, parts: &mut Vec<Part<'a>>, labels: &'a [Label<'a>]) -> Outcome<usize> {
+        let found = parts.iter().position(|part| part.series.labels == labels);
+        if let Some(at) = found {
+            return Ok(at);
+        }
+        parts.push(Part {
+            series: Series {
+                labels,
+                column: Column::absent(self.env.bump, self.steps)?,
+            },
+            matched: self.counts_dropped.then(|| vec![false; self.steps]),
+        });
+        Ok(parts.len() - 1)
     }
 
     /// Adds a result of a many-to-one match. Within a group its labels must be its own.
@@ -322,8 +342,7 @@ impl<'a> Matcher<'_, 'a> {
         &mut self,
         places: &mut HashMap<&'a [Label<'a>], Place>,
         index: usize,
-        series: Series<'a>,
-        matched: Option<Vec<bool>>,
+        Part { series, matched }: Part<'a>,
     ) -> Outcome<()> {
         let Some(before) = places.get_mut(series.labels) else {
             let made = self.made.len();
@@ -358,7 +377,7 @@ impl<'a> Matcher<'_, 'a> {
                 Grouping::Include(names) => names.iter().any(|name| name == label.name),
                 Grouping::Exclude(names) => names.iter().all(|name| name != label.name),
             };
-            is_kept && !(drops_names && label.name == NAME)
+            is_kept && (!drops_names || label.name != NAME)
         };
         if labels.iter().all(keeps) {
             return Ok(labels);
@@ -385,7 +404,7 @@ impl<'a> Matcher<'_, 'a> {
         }
         let own = many
             .iter()
-            .filter(|label| !is_included(label) && !(drops_names && label.name == NAME));
+            .filter(|label| !is_included(label) && (!drops_names || label.name != NAME));
         let mut labels: Vec<Label<'a>> = own.copied().collect();
         // An arithmetic result may get the name of the one side.
         let takes_name = !self.operation.returns_bool;

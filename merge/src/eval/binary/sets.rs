@@ -49,9 +49,9 @@ pub(super) async fn combine<'a>(
 async fn narrow<'a>(env: &Env<'a>, series: &mut Series<'a>, present: &[bool], keeps: bool) {
     for start in (0..present.len()).step_by(STEPS_AT_ONCE) {
         let end = present.len().min(start + STEPS_AT_ONCE);
-        for step in start..end {
-            if present[step] != keeps {
-                series.column.clear(step);
+        for (step, is_present) in present[start..end].iter().enumerate() {
+            if *is_present != keeps {
+                series.column.clear(start + step);
             }
         }
         env.pace.spend(end - start).await;
