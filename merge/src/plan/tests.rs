@@ -133,8 +133,11 @@ fn what_decomposes_is_sent_as_it_came() {
     }
 }
 
+/// Strategy and texts of one part.
+type Asked<'t> = (Strategy, &'t [&'t str]);
+
 /// Queries that are cut, with what the groups are asked.
-const CUT: &[(&str, &[(Strategy, &[&str])])] = &[
+const CUT: &[(&str, &[Asked<'_>])] = &[
     ("topk(3, up)", &[(Dedup, &["up"])]),
     ("quantile(0.5, rate(up[5m]))", &[(Dedup, &["rate(up[5m])"])]),
     ("stddev(up)", &[(Dedup, &["up"])]),
