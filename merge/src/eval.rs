@@ -15,6 +15,7 @@ pub(crate) mod keys;
 pub(crate) mod native;
 pub(crate) mod pace;
 pub(crate) mod range;
+pub(crate) mod sorting;
 pub(crate) mod text;
 #[cfg(test)]
 mod trial;
