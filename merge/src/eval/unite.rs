@@ -12,6 +12,9 @@ use crate::labels::Label;
 /// So many steps are worked on in one go.
 pub(super) const STEPS_AT_ONCE: usize = 4096;
 
+/// So many series are looked at in one go, at one step.
+pub(super) const SERIES_AT_ONCE: usize = 1024;
+
 /// The error where one step has two samples of the same labels.
 pub(super) fn same_labels() -> EvalError {
     EvalError::Execution("vector cannot contain metrics with the same labelset".to_owned())

@@ -1,3 +1,5 @@
+//! Tables of queries, one row per rule.
+
 use crate::eval::trial::{run, version};
 use crate::plan::Dialect;
 

@@ -7,6 +7,7 @@ use super::Groups;
 use crate::eval::env::Env;
 use crate::eval::error::Outcome;
 use crate::eval::sorting::sort;
+use crate::eval::unite::SERIES_AT_ONCE;
 use crate::eval::value::Series;
 use crate::plan::{Dialect, Grid};
 
@@ -28,23 +29,17 @@ pub(super) async fn select<'a>(
     for (step, count) in counts.iter().enumerate() {
         for members in &groups.members {
             heap.entries.clear();
-            for member in members {
-                let column = &input[*member].column;
-                if *count == 0 || !column.has(step) {
-                    continue;
+            for some in members.chunks(SERIES_AT_ONCE) {
+                for member in some {
+                    let column = &input[*member].column;
+                    if *count > 0 && column.has(step) {
+                        // A histogram has no number of its own; only `limitk` lets it come here.
+                        let value = column.histogram(step).map_or(column.floats[step], |_| 0.0);
+                        heap.take((value, *member), *count, operator == "limitk");
+                    }
                 }
-                // A histogram has no number of its own; only `limitk` lets it come here.
-                let value = match column.histogram(step) {
-                    Some(_) => 0.0,
-                    None => column.floats[step],
-                };
-                match operator {
-                    "limitk" if heap.entries.len() < *count => heap.push((value, *member)),
-                    "limitk" => {}
-                    _ => heap.offer((value, *member), *count),
-                }
+                env.pace.spend(16 + 8 * some.len()).await;
             }
-            env.pace.spend(16 + 8 * members.len()).await;
             if choice.is_instant && operator != "limitk" {
                 heap.sort(env.dialect());
                 env.pace.spend(16 * heap.entries.len()).await;
@@ -88,12 +83,14 @@ impl Choice {
         for (_, member) in &heap.entries {
             self.is_chosen[*member] = true;
         }
-        for member in members {
-            if !std::mem::take(&mut self.is_chosen[*member]) {
-                input[*member].column.clear(step);
+        for some in members.chunks(SERIES_AT_ONCE) {
+            for member in some {
+                if !std::mem::take(&mut self.is_chosen[*member]) {
+                    input[*member].column.clear(step);
+                }
             }
+            env.pace.spend(4 * some.len()).await;
         }
-        env.pace.spend(4 * members.len()).await;
     }
 
     /// The series with the samples that are left.
@@ -116,6 +113,15 @@ pub(super) struct Heap {
 }
 
 impl Heap {
+    /// Takes an entry if there is room, or, unless the first ones stay, if it beats the top.
+    fn take(&mut self, entry: (f64, usize), count: usize, first_stay: bool) {
+        match first_stay {
+            true if self.entries.len() < count => self.push(entry),
+            true => {}
+            false => self.offer(entry, count),
+        }
+    }
+
     /// Takes an entry if there is room, or if it beats the top.
     fn offer(&mut self, entry: (f64, usize), count: usize) {
         if self.entries.len() < count {

@@ -1,6 +1,8 @@
 //! Planning of PromQL: no panic, and what cannot be planned says so.
 
-use ringway_merge::{Endpoint, PlanOptions, Strategy, plan};
+use ringway_merge::{
+    Care, Clock, Dialect, Endpoint, Grid, Plan, PlanOptions, Strategy, plan,
+};
 
 use super::Target;
 use crate::random::Random;
@@ -69,16 +71,42 @@ pub static TARGET: Target = Target {
     run,
 };
 
-fn run(input: &[u8], _: &mut Random) {
+fn run(input: &[u8], random: &mut Random) {
     let text = String::from_utf8_lossy(input);
-    let planned = plan(&Endpoint::Query, Some(&text), &PlanOptions::default());
-    assert!(!planned.variants.is_empty(), "somebody is asked something");
+    let grid = Grid::range(1_700_000_000_000, 1_700_003_600_000, 15_000);
+    let mut dated = PlanOptions::default();
+    dated.clock = Some(Clock {
+        grid,
+        end_ms: grid.end_ms(),
+        dialect: [Dialect { major: 2, minor: 42 }, Dialect::default()][random.below(2)],
+        interval_ms: 60_000,
+        lookback_ms: 300_000,
+    });
+    dated.care = [Care::Usual, Care::Aggregates, Care::Samples][random.below(3)];
+    dated.fetches_only = random.below(4) == 0;
+    for options in [PlanOptions::default(), dated] {
+        for endpoint in [Endpoint::Query, Endpoint::QueryRange] {
+            check(&plan(&endpoint, Some(&text), &options));
+        }
+    }
+}
+
+fn check(planned: &Plan) {
+    let asks_nobody = planned.variants.is_empty();
+    assert!(
+        !asks_nobody || planned.is_local() || planned.refusal.is_some(),
+        "somebody is asked something"
+    );
     let rewritten = planned
         .variants
         .iter()
         .any(|variant| variant.query.is_some());
     assert!(
-        !rewritten || planned.strategy != Strategy::Dedup || planned.variants.len() == 1,
+        !rewritten
+            || planned.is_local()
+            || planned.strategy != Strategy::Dedup
+            || planned.variants.len() == 1,
         "only a merge of several variants asks for others"
     );
+    assert!(!planned.explain(&[]).to_string().is_empty());
 }
