@@ -30,7 +30,7 @@ use crate::dispatch;
 use crate::fanout::Opened;
 use crate::headers::{self, Claims, Hop, Outgoing};
 use crate::metrics::Count;
-use crate::passage::{Asked, Passage, path_below};
+use crate::passage::{Asked, Passage, Start, path_below};
 use crate::peers::Peer;
 use crate::plan::{Backend, BackendKind, Listener, Origin};
 use crate::respond::{Failure, Fault};
@@ -114,7 +114,7 @@ enum End {
 pub(crate) async fn route(
     task: &Task<'_>,
     client: &mut Client,
-    start: &Passage<'_>,
+    start: Start<'_, '_>,
 ) -> Result<(), Failure> {
     let mut tries = Tries::new(task, client, start.backend().id);
     let mut upload = match form::is_changed(task.passage, client) {
@@ -144,7 +144,7 @@ pub(crate) async fn route(
         let Some((view, way)) = tries.next(&failure, &upload.flow, now.backend) else {
             break Err(failure);
         };
-        let mut passage = start.clone();
+        let mut passage = start.passage();
         let asked = task.asked(client);
         if !Box::pin(dispatch::follow(task.view, &asked, &way, &mut passage)).await? {
             break Err(failure);

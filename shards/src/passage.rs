@@ -105,6 +105,32 @@ pub(crate) struct Amends {
     pub(crate) params: Vec<Edit>,
 }
 
+/// Where another try of a request begins. Made into a passage only when there is one.
+#[derive(Clone, Copy)]
+pub(crate) struct Start<'p, 'v> {
+    way: &'p Passage<'v>,
+    /// `None`: at the first backend.
+    at: Option<&'p Passage<'v>>,
+}
+
+impl<'v> Start<'_, 'v> {
+    /// The backend that chooses anew.
+    pub(crate) fn backend(&self) -> &'v Arc<Backend> {
+        self.at.map_or(self.way.first, |start| start.at)
+    }
+
+    /// The request as it was there.
+    pub(crate) fn passage(&self) -> Passage<'v> {
+        match self.at {
+            Some(start) => start.clone(),
+            None => Passage {
+                latency: self.way.latency,
+                ..Passage::at(self.way.first)
+            },
+        }
+    }
+}
+
 /// What a backend wants of a request that has come to it.
 pub(crate) enum Entered<'v> {
     /// This rule takes it.
@@ -173,9 +199,12 @@ impl<'v> Passage<'v> {
         self.settled = Some(Rc::new(self.clone()));
     }
 
-    /// Where another try begins, of a request that began at `start`.
-    pub(crate) fn restart<'p>(&'p self, start: &'p Passage<'v>) -> &'p Passage<'v> {
-        self.settled.as_deref().unwrap_or(start)
+    /// Where another try begins, of a request that began at `start`; `None`: at the first backend.
+    pub(crate) fn restart<'p>(&'p self, start: Option<&'p Passage<'v>>) -> Start<'p, 'v> {
+        Start {
+            way: self,
+            at: self.settled.as_deref().or(start),
+        }
     }
 
     fn within_bound(&self) -> Result<(), Failure> {

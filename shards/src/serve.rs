@@ -310,11 +310,10 @@ async fn answer(
     routed: Routed,
 ) -> Result<(), Failure> {
     let entry = view.active.plan.backend(routed.backend);
-    let mut start = Passage::at(entry);
+    let mut passage = Passage::at(entry);
     if let Some(latency) = entry.latency {
-        start.latency = Some(pause(client, latency).await);
+        passage.latency = Some(pause(client, latency).await);
     }
-    let mut passage = start.clone();
     let asked = Asked {
         head: &client.head,
         bytes: &client.head_text,
@@ -340,7 +339,7 @@ async fn answer(
             if backend.id == routed.backend {
                 view.active.cells(backend.id).selected.bump();
             }
-            exchange::route(&task, client, passage.restart(&start)).await
+            exchange::route(&task, client, passage.restart(None)).await
         }
         // Boxed, like everything rare: a connection's future is as large as its largest branch.
         Ok(Terminal::Merge(_)) => Box::pin(time_series_merge::run(&task, client)).await,
