@@ -216,10 +216,10 @@ async fn run<'a>(
 }
 
 /// What an origin is told of the client.
-pub(crate) fn hop<'a>(task: &Task<'a>, client: &Client) -> Hop<'a> {
+pub(crate) fn hop<'a>(task: &Task<'a>, client: &'a Client) -> Hop<'a> {
     Hop {
-        server_name: &task.view.active.plan.server_name,
-        client: client.conn.peer().ip(),
+        server: &task.view.active.server,
+        client: &client.sender,
         client_tls: client.tls,
         claims: Claims::of(
             task.listener.trusted_proxies.as_deref(),

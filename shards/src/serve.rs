@@ -20,6 +20,7 @@ use crate::authenticate;
 use crate::clock::Clock;
 use crate::dispatch::{self, Routed, Terminal};
 use crate::exchange::{self, Upload};
+use crate::headers::Sender;
 use crate::latency;
 use crate::limits::{LINGER_BYTES_MAX, LINGER_TIME, head_limits};
 use crate::mechanism::{self, time_series_merge};
@@ -46,6 +47,7 @@ pub(crate) struct Client {
     pub(crate) watch: Rc<Watch>,
     pub(crate) state: State,
     pub(crate) clock: Rc<Clock>,
+    pub(crate) sender: Sender,
     /// It came over TLS.
     pub(crate) tls: bool,
 }
@@ -146,6 +148,7 @@ pub(crate) async fn connection(shard: &Rc<Shard>, door: &Rc<Door>, incoming: Inc
             entry: RefCell::new(None),
         },
         clock: shard.clock.clone(),
+        sender: Sender::at(conn.0.peer().ip()),
         tls: conn.1,
         conn: conn.0,
         watch: watch.clone(),

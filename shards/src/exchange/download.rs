@@ -15,7 +15,7 @@ use super::tries::Tries;
 use super::upload::Flow;
 use super::{End, Pace, Task};
 use crate::clock::Clock;
-use crate::headers::{self, Relay};
+use crate::headers::{self, Relay, Server};
 use crate::limits::{INTERIM_MAX, RELAY_BYTES, head_limits};
 use crate::passage::Front;
 use crate::peers::Peer;
@@ -52,7 +52,7 @@ pub(super) struct Download<'a, 't> {
     /// What an answer is waited for with; `None` where its head has come already.
     pub(super) waiting: Option<(&'a Tries<'t>, &'a Flow)>,
     pub(super) seen: Seen,
-    pub(super) server_name: &'a str,
+    pub(super) server: &'a Server,
     pub(super) clock: &'a Clock,
     /// What rules change of the answer.
     pub(super) front: Front<'a>,
@@ -144,7 +144,7 @@ impl<'a, 't> Download<'a, 't> {
             pace,
             waiting,
             seen: Seen::of(head, bytes),
-            server_name: &task.view.active.plan.server_name,
+            server: &task.view.active.server,
             clock: client.clock,
             front: task.passage.front(),
             writer: client.writer,
@@ -204,7 +204,7 @@ impl<'a, 't> Download<'a, 't> {
             ));
         }
         let bytes = &self.inbox.bytes()[..head_len];
-        headers::switching(&mut self.out, (self.head, bytes), self.server_name);
+        headers::switching(&mut self.out, (self.head, bytes), self.server);
         self.inbox.consume(head_len);
         self.state.status.set(self.head.status());
         self.state.origin_status.set(self.head.status());
@@ -308,7 +308,7 @@ impl<'a, 't> Download<'a, 't> {
         let compressor = headers::response(
             &mut self.out,
             (self.head, bytes),
-            (self.server_name, self.clock),
+            (self.server, self.clock),
             &relay,
         );
         self.inbox.consume(head_len);
