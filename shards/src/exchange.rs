@@ -329,8 +329,8 @@ async fn attempt(
     }
     // When it was not written, the origin may still have answered before it closed.
     let sides = (ClientSide::of(client), OriginSide::of(peer));
-    let download = Download::new(task, pace, Some((tries, flow)), sides);
-    let answer = pin!(answering(download));
+    let mut download = Download::new(task, pace, Some((tries, flow)), sides);
+    let answer = pin!(answering(&mut download));
     tries.patiently(flow, answer).await?
 }
 
@@ -369,8 +369,8 @@ async fn with_body(
             inbox: &mut peer.inbox,
             head: &mut peer.head,
         };
-        let download = Download::new(task, pace, Some((tries, flow)), (client, origin));
-        let moving = pin!(both(body.as_mut(), answering(download)));
+        let mut download = Download::new(task, pace, Some((tries, flow)), (client, origin));
+        let moving = pin!(both(body.as_mut(), answering(&mut download)));
         match tries.patiently(flow, moving).await {
             Ok(result) => result,
             Err(failure) => Err(failure),
@@ -425,7 +425,7 @@ pub(crate) async fn relay(
         ..
     } = opened;
     let sides = (ClientSide::of(client), OriginSide::of(peer));
-    let download = Download::new(task, pace, None, sides);
+    let mut download = Download::new(task, pace, None, sides);
     let mut answering = pin!(download.answer(*head_len, true));
     let end = sending.beside(answering.as_mut()).await?;
     Ok(matches!(end, End::Clean))
