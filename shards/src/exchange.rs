@@ -270,16 +270,22 @@ async fn attempts(
     let head_len = request.len();
     let mut fresh = false;
     let (peer, end) = loop {
-        let acquired = {
-            let acquire = pin!(async {
-                match fresh {
-                    false => peers.acquire(origin, addresses).await,
-                    true => peers.acquire_fresh(origin, addresses).await,
-                }
-            });
-            tries.patiently(&upload.flow, acquire).await?
+        let idle = match fresh {
+            false => peers.reuse(addresses),
+            true => None,
         };
-        let mut peer = acquired?;
+        let mut peer = match idle {
+            Some(peer) => peer,
+            None => {
+                let acquire = pin!(async {
+                    match fresh {
+                        false => peers.acquire(origin, addresses).await,
+                        true => peers.acquire_fresh(origin, addresses).await,
+                    }
+                });
+                tries.patiently(&upload.flow, acquire).await??
+            }
+        };
         upload.replay(request);
         match attempt(task, client, pace, (&mut peer, upload, tries, request)).await {
             Err(failure)
