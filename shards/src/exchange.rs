@@ -192,11 +192,11 @@ async fn run<'a>(
     let result = attempts(task, origin, client, &pace, (upload, tries), &mut request).await;
     client.state.asked.take();
     task.shard.buffers.give(request);
-    let status = match &result {
-        Ok(()) => client.state.origin_status.get(),
-        Err(_) => 0,
+    let (status, elapsed) = match &result {
+        Ok(()) => (client.state.origin_status.get(), client.state.end()),
+        Err(_) => (0, client.state.elapsed()),
     };
-    let took = tries.took().unwrap_or_else(|| client.state.elapsed());
+    let took = tries.took().unwrap_or(elapsed);
     cells.count_upstream(client.head.method(), status, took);
     match &result {
         Ok(()) => {

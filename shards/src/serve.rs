@@ -71,6 +71,8 @@ pub(crate) struct State {
     /// Body bytes written to the client.
     pub(crate) written: Cell<u64>,
     started: Cell<Option<Instant>>,
+    /// How long it has taken, once its answer is out.
+    took: Cell<Option<Duration>>,
     /// Counters of the origin that is being asked, should time run out.
     pub(crate) asked: RefCell<Option<Rc<BackendCells>>>,
     /// The first backend of the request, until the exchange is counted.
@@ -144,6 +146,7 @@ pub(crate) async fn connection(shard: &Rc<Shard>, door: &Rc<Door>, incoming: Inc
             origin_status: Cell::new(0),
             written: Cell::new(0),
             started: Cell::new(None),
+            took: Cell::new(None),
             asked: RefCell::default(),
             entry: RefCell::new(None),
         },
@@ -563,10 +566,21 @@ impl State {
         self.origin_status.set(0);
         self.written.set(0);
         self.started.set(Some(started));
+        self.took.set(None);
+    }
+
+    /// The answer is out, and the exchange takes no more time. Returns how long it has taken.
+    pub(crate) fn end(&self) -> Duration {
+        let took = self.elapsed();
+        self.took.set(Some(took));
+        took
     }
 
     /// How long the exchange has taken.
     pub(crate) fn elapsed(&self) -> Duration {
+        if let Some(took) = self.took.get() {
+            return took;
+        }
         self.started
             .get()
             .map(|started| started.elapsed())

@@ -366,14 +366,15 @@ pub(crate) async fn run(end: ShardEnd, shards: u32) {
         mut commands,
         events,
     } = end;
+    let dog = Watchdog::new(DEADLINE_TICK);
     let shard = Rc::new(Shard {
         id,
         shards,
-        dog: Watchdog::new(DEADLINE_TICK),
         buffers: Buffers::default(),
         turns: Turns::new(),
         cells: Cells::default(),
-        clock: Rc::default(),
+        clock: Rc::new(Clock::new(&dog)),
+        dog,
         compressors: Places::default(),
         peers: Peers::default(),
         logins: Rc::new(Logins::new()),

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use ringway_io::net::deadline::Watchdog;
 use ringway_io::net::http1::{HeadLimits, Method, Parsed};
 
 use super::*;
@@ -345,10 +346,11 @@ fn answered(passage: &Passage<'_>, bytes: &[u8], relay: impl Fn(&mut Relay<'_>))
     };
     relay(&mut how);
     let mut out = Vec::new();
+    let dog = Watchdog::new(Duration::from_millis(5));
     response(
         &mut out,
         (&head, bytes),
-        (&Server::named("rw"), &Clock::default()),
+        (&Server::named("rw"), &Clock::new(&dog)),
         &how,
     );
     let text = String::from_utf8(out).expect("ASCII");
