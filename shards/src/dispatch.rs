@@ -97,9 +97,10 @@ fn host_key(authority: &[u8]) -> String {
 fn first_segment(path: &[u8]) -> Option<&str> {
     let rest = path.strip_prefix(b"/")?;
     let segment = rest.split(|&byte| byte == b'/').next()?;
-    std::str::from_utf8(segment)
-        .ok()
-        .filter(|segment| !segment.is_empty())
+    if segment.is_empty() {
+        return None;
+    }
+    std::str::from_utf8(segment).ok()
 }
 
 /// Follows virtual backends to who answers, taking one turn of each pool on the way. Where an authenticator
