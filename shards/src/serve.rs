@@ -18,7 +18,7 @@ use ringway_io::net::stream::Conn;
 use crate::accept::Door;
 use crate::authenticate;
 use crate::clock::Clock;
-use crate::dispatch::{self, Routed, Terminal};
+use crate::dispatch::{self, Routed, Terminal, Way};
 use crate::exchange::{self, Upload};
 use crate::headers::Sender;
 use crate::latency;
@@ -325,11 +325,21 @@ async fn answer(
         bytes: &client.head_text,
         strip: routed.strip,
     };
-    // A password may have to be checked, for as long as the client waits; the exchange sets deadlines of its own.
+    // For a password that has to be checked, and for what is said when nobody is asked; an exchange sets deadlines of
+    // its own.
     client.watch.arm(authenticate::WAIT_MAX);
-    client.watch.watch_peer(true);
-    let arrived = dispatch::arrive(view, &asked, &mut passage).await;
-    client.watch.watch_peer(false);
+    let arrived = match dispatch::resolve(view, &asked, &mut passage) {
+        Ok(Way::Ends(terminal)) => Ok(terminal),
+        Ok(Way::Asks(authenticator)) => {
+            // For as long as the client waits.
+            client.watch.watch_peer(true);
+            let judged = dispatch::go_on(view, authenticator, &asked, &mut passage);
+            let arrived = Box::pin(judged).await;
+            client.watch.watch_peer(false);
+            arrived
+        }
+        Err(failure) => Err(failure),
+    };
     client.state.entered(passage.entry());
     let task = exchange::Task {
         shard,
