@@ -33,10 +33,14 @@ impl Buffers {
     }
 
     /// Gives a buffer back; what it holds is forgotten.
-    pub fn give(&self, mut buffer: Vec<u8>) {
-        if !(BUFFER_BYTES..=SPARE_BYTES_MAX).contains(&buffer.capacity()) {
-            return;
+    #[inline]
+    pub fn give(&self, buffer: Vec<u8>) {
+        if (BUFFER_BYTES..=SPARE_BYTES_MAX).contains(&buffer.capacity()) {
+            self.keep(buffer);
         }
+    }
+
+    fn keep(&self, mut buffer: Vec<u8>) {
         let mut spare = self.0.borrow_mut();
         if spare.len() < SPARE_MAX {
             buffer.clear();

@@ -97,9 +97,10 @@ fn host_key(authority: &[u8]) -> String {
 fn first_segment(path: &[u8]) -> Option<&str> {
     let rest = path.strip_prefix(b"/")?;
     let segment = rest.split(|&byte| byte == b'/').next()?;
-    std::str::from_utf8(segment)
-        .ok()
-        .filter(|segment| !segment.is_empty())
+    if segment.is_empty() {
+        return None;
+    }
+    std::str::from_utf8(segment).ok()
 }
 
 /// Follows virtual backends to who answers, taking one turn of each pool on the way. Where an authenticator
@@ -109,10 +110,24 @@ pub(crate) async fn arrive<'v>(
     asked: &Asked<'_>,
     passage: &mut Passage<'v>,
 ) -> Result<Terminal<'v>, Failure> {
+    match resolve(view, asked, passage)? {
+        Way::Ends(terminal) => Ok(terminal),
+        Way::Asks(authenticator) => go_on(view, authenticator, asked, passage).await,
+    }
+}
+
+/// As [`arrive`], from where [`resolve`] has come to this authenticator.
+pub(crate) async fn go_on<'v>(
+    view: &'v View,
+    mut authenticator: AuthenticatorId,
+    asked: &Asked<'_>,
+    passage: &mut Passage<'v>,
+) -> Result<Terminal<'v>, Failure> {
     loop {
+        judge(view, authenticator, asked, passage).await?;
         match resolve(view, asked, passage)? {
             Way::Ends(terminal) => return Ok(terminal),
-            Way::Asks(authenticator) => judge(view, authenticator, asked, passage).await?,
+            Way::Asks(next) => authenticator = next,
         }
     }
 }

@@ -30,7 +30,7 @@ use crate::dispatch;
 use crate::fanout::Opened;
 use crate::headers::{self, Claims, Hop, Outgoing};
 use crate::metrics::Count;
-use crate::passage::{Asked, Passage, path_below};
+use crate::passage::{Asked, Passage, Start, path_below};
 use crate::peers::Peer;
 use crate::plan::{Backend, BackendKind, Listener, Origin};
 use crate::respond::{Failure, Fault};
@@ -114,7 +114,7 @@ enum End {
 pub(crate) async fn route(
     task: &Task<'_>,
     client: &mut Client,
-    start: &Passage<'_>,
+    start: Start<'_, '_>,
 ) -> Result<(), Failure> {
     let mut tries = Tries::new(task, client, start.backend().id);
     let mut upload = match form::is_changed(task.passage, client) {
@@ -144,7 +144,7 @@ pub(crate) async fn route(
         let Some((view, way)) = tries.next(&failure, &upload.flow, now.backend) else {
             break Err(failure);
         };
-        let mut passage = start.clone();
+        let mut passage = start.passage();
         let asked = task.asked(client);
         if !Box::pin(dispatch::follow(task.view, &asked, &way, &mut passage)).await? {
             break Err(failure);
@@ -192,11 +192,11 @@ async fn run<'a>(
     let result = attempts(task, origin, client, &pace, (upload, tries), &mut request).await;
     client.state.asked.take();
     task.shard.buffers.give(request);
-    let status = match &result {
-        Ok(()) => client.state.origin_status.get(),
-        Err(_) => 0,
+    let (status, elapsed) = match &result {
+        Ok(()) => (client.state.origin_status.get(), client.state.end()),
+        Err(_) => (0, client.state.elapsed()),
     };
-    let took = tries.took().unwrap_or_else(|| client.state.elapsed());
+    let took = tries.took().unwrap_or(elapsed);
     cells.count_upstream(client.head.method(), status, took);
     match &result {
         Ok(()) => {
@@ -216,10 +216,10 @@ async fn run<'a>(
 }
 
 /// What an origin is told of the client.
-pub(crate) fn hop<'a>(task: &Task<'a>, client: &Client) -> Hop<'a> {
+pub(crate) fn hop<'a>(task: &Task<'a>, client: &'a Client) -> Hop<'a> {
     Hop {
-        server_name: &task.view.active.plan.server_name,
-        client: client.conn.peer().ip(),
+        server: &task.view.active.server,
+        client: &client.sender,
         client_tls: client.tls,
         claims: Claims::of(
             task.listener.trusted_proxies.as_deref(),
@@ -270,16 +270,22 @@ async fn attempts(
     let head_len = request.len();
     let mut fresh = false;
     let (peer, end) = loop {
-        let acquired = {
-            let acquire = pin!(async {
-                match fresh {
-                    false => peers.acquire(origin, addresses).await,
-                    true => peers.acquire_fresh(origin, addresses).await,
-                }
-            });
-            tries.patiently(&upload.flow, acquire).await?
+        let idle = match fresh {
+            false => peers.reuse(addresses),
+            true => None,
         };
-        let mut peer = acquired?;
+        let mut peer = match idle {
+            Some(peer) => peer,
+            None => {
+                let acquire = pin!(async {
+                    match fresh {
+                        false => peers.acquire(origin, addresses).await,
+                        true => peers.acquire_fresh(origin, addresses).await,
+                    }
+                });
+                tries.patiently(&upload.flow, acquire).await??
+            }
+        };
         upload.replay(request);
         match attempt(task, client, pace, (&mut peer, upload, tries, request)).await {
             Err(failure)
@@ -329,8 +335,8 @@ async fn attempt(
     }
     // When it was not written, the origin may still have answered before it closed.
     let sides = (ClientSide::of(client), OriginSide::of(peer));
-    let download = Download::new(task, pace, Some((tries, flow)), sides);
-    let answer = pin!(answering(download));
+    let mut download = Download::new(task, pace, Some((tries, flow)), sides);
+    let answer = pin!(answering(&mut download));
     tries.patiently(flow, answer).await?
 }
 
@@ -369,8 +375,8 @@ async fn with_body(
             inbox: &mut peer.inbox,
             head: &mut peer.head,
         };
-        let download = Download::new(task, pace, Some((tries, flow)), (client, origin));
-        let moving = pin!(both(body.as_mut(), answering(download)));
+        let mut download = Download::new(task, pace, Some((tries, flow)), (client, origin));
+        let moving = pin!(both(body.as_mut(), answering(&mut download)));
         match tries.patiently(flow, moving).await {
             Ok(result) => result,
             Err(failure) => Err(failure),
@@ -425,7 +431,7 @@ pub(crate) async fn relay(
         ..
     } = opened;
     let sides = (ClientSide::of(client), OriginSide::of(peer));
-    let download = Download::new(task, pace, None, sides);
+    let mut download = Download::new(task, pace, None, sides);
     let mut answering = pin!(download.answer(*head_len, true));
     let end = sending.beside(answering.as_mut()).await?;
     Ok(matches!(end, End::Clean))

@@ -8,6 +8,7 @@
 pub(crate) mod cors;
 pub(crate) mod edits;
 mod forwarded;
+mod parties;
 
 use std::net::IpAddr;
 
@@ -21,14 +22,17 @@ use crate::metrics::cache_status;
 use crate::passage::{Credentials, Front, Passage};
 use crate::plan::{ForwardedHeaders, Network, Origin};
 use crate::respond::{self, Frame};
+use parties::{address, forwarded_node, quoted_authority, quoted_unless_token};
+
+pub(crate) use parties::{Sender, Server};
 
 /// What of a request does not come from the client's head.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Hop<'a> {
-    /// Name of this server.
-    pub(crate) server_name: &'a str,
+    /// This server.
+    pub(crate) server: &'a Server,
     /// The client.
-    pub(crate) client: IpAddr,
+    pub(crate) client: &'a Sender,
     /// The client came over TLS.
     pub(crate) client_tls: bool,
     /// What becomes of what it says of hops in front of it.
@@ -121,10 +125,12 @@ pub(crate) fn request(
         write::header(out, b"Authorization", value.expose().as_bytes());
     }
     forwarding(out, (head, head_bytes), origin.forwarded, hop);
-    via(out, head.version(), hop.server_name);
-    edits::apply(out, start, asks.passage.request_headers(), |known| {
-        is_editable_in_request(known, asks)
-    });
+    out.extend_from_slice(hop.server.via(head.version()));
+    if !asks.passage.is_plain() {
+        edits::apply(out, start, asks.passage.request_headers(), |known| {
+            is_editable_in_request(known, asks)
+        });
+    }
     if let Some(remade) = &asks.remade {
         write::header(out, b"Accept-Encoding", remade.accept_encoding);
         if let Some(content_type) = remade.content_type {
@@ -236,7 +242,9 @@ pub(crate) fn describes_body(known: KnownHeader, name: &[u8]) -> bool {
 /// that the client speaks to adds. Those that give way ([`cors::gives_way`]) are not among them.
 pub(crate) fn finish_answer(out: &mut Vec<u8>, start: usize, front: &Front<'_>) {
     cors::legacy(out, front);
-    edits::apply(out, start, front.headers(), is_editable_in_answer);
+    if !front.is_plain() {
+        edits::apply(out, start, front.headers(), is_editable_in_answer);
+    }
     cors::block(out, start, front);
     if let Some(latency) = front.latency {
         out.extend_from_slice(b"X-Simulated-Latency: ");
@@ -251,15 +259,6 @@ fn framing(out: &mut Vec<u8>, framing: BodyFraming) {
         BodyFraming::Chunked => write::transfer_encoding_chunked(out),
         BodyFraming::None | BodyFraming::UntilClose => {}
     }
-}
-
-fn via(out: &mut Vec<u8>, version: Version, server_name: &str) {
-    out.extend_from_slice(match version {
-        Version::Http10 => b"Via: 1.0 ",
-        Version::Http11 => b"Via: 1.1 ",
-    });
-    out.extend_from_slice(server_name.as_bytes());
-    out.extend_from_slice(b"\r\n");
 }
 
 /// Contract: config page, 3.2 and 5. Earlier hops are kept; a `Forwarded` made of `X-Forwarded-For` keeps
@@ -278,13 +277,11 @@ fn forwarding(
         if keeps_hops && head.first(bytes, KnownHeader::Forwarded).is_none() {
             earlier_hops(out, (head, bytes), hop.claims);
         }
-        out.extend_from_slice(b"by=");
-        quoted_unless_token(out, hop.server_name.as_bytes());
-        out.extend_from_slice(b";for=");
-        forwarded_node(out, hop.client);
+        out.extend_from_slice(hop.server.by());
+        out.extend_from_slice(hop.client.node());
         if !host.is_empty() {
             out.extend_from_slice(b";host=");
-            quoted_unless_token(out, host);
+            quoted_authority(out, host);
         }
         out.extend_from_slice(b";proto=");
         out.extend_from_slice(proto);
@@ -323,7 +320,7 @@ fn x_forwarded(
             }
         }
     }
-    address(out, hop.client);
+    out.extend_from_slice(hop.client.address());
     out.extend_from_slice(b"\r\n");
     let is_believed = hop.claims == Claims::Believe;
     let claimed = |known| head.first(bytes, known).filter(|_| is_believed);
@@ -378,48 +375,6 @@ fn earlier_hops(out: &mut Vec<u8>, (head, bytes): (&RequestHead, &[u8]), claims:
     }
 }
 
-fn address(out: &mut Vec<u8>, ip: IpAddr) {
-    match ip.to_canonical() {
-        IpAddr::V4(ip) => {
-            let octets = ip.octets();
-            for (index, octet) in octets.into_iter().enumerate() {
-                if index > 0 {
-                    out.push(b'.');
-                }
-                write::decimal(out, u64::from(octet));
-            }
-        }
-        IpAddr::V6(ip) => out.extend_from_slice(ip.to_string().as_bytes()),
-    }
-}
-
-/// An IPv6 address is bracketed and quoted. Contract: RFC 7239, 6.
-fn forwarded_node(out: &mut Vec<u8>, ip: IpAddr) {
-    match ip.to_canonical() {
-        IpAddr::V4(_) => address(out, ip),
-        IpAddr::V6(_) => {
-            out.extend_from_slice(b"\"[");
-            address(out, ip);
-            out.extend_from_slice(b"]\"");
-        }
-    }
-}
-
-fn quoted_unless_token(out: &mut Vec<u8>, text: &[u8]) {
-    if write::is_valid_header_name(text) {
-        out.extend_from_slice(text);
-        return;
-    }
-    out.push(b'"');
-    for &byte in text {
-        if matches!(byte, b'"' | b'\\') {
-            out.push(b'\\');
-        }
-        out.push(byte);
-    }
-    out.push(b'"');
-}
-
 /// How an answer reaches a client.
 #[derive(Clone, Copy)]
 pub(crate) struct Relay<'a> {
@@ -443,7 +398,7 @@ pub(crate) struct Relay<'a> {
 pub(crate) fn response(
     out: &mut Vec<u8>,
     (head, bytes): (&ResponseHead, &[u8]),
-    (server_name, clock): (&str, &Clock),
+    (server, clock): (&Server, &Clock),
     relay: &Relay<'_>,
 ) -> Option<Box<Compressor>> {
     if relay.status == head.status() {
@@ -461,7 +416,7 @@ pub(crate) fn response(
         // Contract: RFC 9110, 6.6.1.
         write::header(out, b"Date", &clock.date());
     }
-    via(out, head.version(), server_name);
+    out.extend_from_slice(server.via(head.version()));
     if head.find(bytes, b"X-Trickster-Result").is_none() {
         out.extend_from_slice(b"X-Trickster-Result: engine=HTTPProxy; status=");
         out.extend_from_slice(cache_status(head.status()).as_bytes());
@@ -528,10 +483,10 @@ pub(crate) fn interim(out: &mut Vec<u8>, (head, bytes): (&ResponseHead, &[u8])) 
 }
 
 /// Appends the answer that turns the connection into a tunnel.
-pub(crate) fn switching(out: &mut Vec<u8>, (head, bytes): (&ResponseHead, &[u8]), name: &str) {
+pub(crate) fn switching(out: &mut Vec<u8>, (head, bytes): (&ResponseHead, &[u8]), server: &Server) {
     write::status_line_with_reason(out, head.status(), head.reason(bytes));
     pass(out, (head, bytes), |_, _| true);
-    via(out, head.version(), name);
+    out.extend_from_slice(server.via(head.version()));
     write::header(out, b"Connection", b"upgrade");
     for header in head
         .headers(bytes)

@@ -94,7 +94,7 @@ pub(crate) async fn pass_on(
         ..*task
     };
     match terminal {
-        Terminal::Origin(_) => exchange::route(&task, client, passage.restart(&start)).await,
+        Terminal::Origin(_) => exchange::route(&task, client, passage.restart(Some(&start))).await,
         Terminal::Merge(_) => Box::pin(time_series_merge::run(&task, client)).await,
         Terminal::Choice(_) => Box::pin(run(&task, client)).await,
         Terminal::Local(local) => Box::pin(answer::local(&task, client, local)).await,

@@ -105,6 +105,32 @@ pub(crate) struct Amends {
     pub(crate) params: Vec<Edit>,
 }
 
+/// Where another try of a request begins. Made into a passage only when there is one.
+#[derive(Clone, Copy)]
+pub(crate) struct Start<'p, 'v> {
+    way: &'p Passage<'v>,
+    /// `None`: at the first backend.
+    at: Option<&'p Passage<'v>>,
+}
+
+impl<'v> Start<'_, 'v> {
+    /// The backend that chooses anew.
+    pub(crate) fn backend(&self) -> &'v Arc<Backend> {
+        self.at.map_or(self.way.first, |start| start.at)
+    }
+
+    /// The request as it was there.
+    pub(crate) fn passage(&self) -> Passage<'v> {
+        match self.at {
+            Some(start) => start.clone(),
+            None => Passage {
+                latency: self.way.latency,
+                ..Passage::at(self.way.first)
+            },
+        }
+    }
+}
+
 /// What a backend wants of a request that has come to it.
 pub(crate) enum Entered<'v> {
     /// This rule takes it.
@@ -173,9 +199,12 @@ impl<'v> Passage<'v> {
         self.settled = Some(Rc::new(self.clone()));
     }
 
-    /// Where another try begins, of a request that began at `start`.
-    pub(crate) fn restart<'p>(&'p self, start: &'p Passage<'v>) -> &'p Passage<'v> {
-        self.settled.as_deref().unwrap_or(start)
+    /// Where another try begins, of a request that began at `start`; `None`: at the first backend.
+    pub(crate) fn restart<'p>(&'p self, start: Option<&'p Passage<'v>>) -> Start<'p, 'v> {
+        Start {
+            way: self,
+            at: self.settled.as_deref().or(start),
+        }
     }
 
     fn within_bound(&self) -> Result<(), Failure> {
@@ -229,6 +258,11 @@ impl<'v> Passage<'v> {
 // === What it changes of the request ===
 
 impl<'v> Passage<'v> {
+    /// Nobody on the way changes headers or parameters; credentials are another matter.
+    pub(crate) fn is_plain(&self) -> bool {
+        self.edits.is_empty() && self.amends.is_none()
+    }
+
     /// Changes of request headers, in the order they are made.
     pub(crate) fn request_headers(&self) -> impl Iterator<Item = &Edit> {
         let amends = self.amends.iter().flat_map(|amends| &amends.headers);
@@ -237,6 +271,9 @@ impl<'v> Passage<'v> {
 
     /// The `Host` that the last of its rules wants.
     pub(crate) fn host(&self) -> Option<&'v str> {
+        if self.is_plain() {
+            return None;
+        }
         let edits = self.edits.iter().rev();
         let edits = edits.flat_map(|edits| edits.request_headers.iter().rev());
         edits
@@ -249,7 +286,7 @@ impl<'v> Passage<'v> {
 
     /// The query with all changes made.
     pub(crate) fn query<'q>(&self, query: Option<&'q [u8]>) -> Option<Cow<'q, [u8]>> {
-        if self.request_params().next().is_none() {
+        if self.is_plain() || self.request_params().next().is_none() {
             return query.map(Cow::Borrowed);
         }
         let rewritten = params::rewrite(query.unwrap_or_default(), self.request_params());
@@ -352,13 +389,21 @@ impl<'a> Front<'a> {
         self.first.into_iter().chain(edits.iter().copied())
     }
 
+    /// No rule changes anything.
+    pub(crate) fn is_plain(&self) -> bool {
+        self.first.is_none() && self.edits.is_empty()
+    }
+
     /// Whether it changes headers.
     pub(crate) fn changes_headers(&self) -> bool {
-        self.headers().next().is_some()
+        !self.is_plain() && self.headers().next().is_some()
     }
 
     /// The status to send for this one.
     pub(crate) fn status(&self, status: u16) -> u16 {
+        if self.is_plain() {
+            return status;
+        }
         let mut codes = self
             .outermost_first()
             .filter_map(|edits| edits.response_code);

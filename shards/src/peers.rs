@@ -228,7 +228,8 @@ impl PeerGroup {
         self.dial(origin, addresses, place).await
     }
 
-    fn reuse(self: &Rc<Self>, addresses: &[SocketAddr]) -> Option<Box<Peer>> {
+    /// An idle connection to one of `addresses`, if there is one.
+    pub(crate) fn reuse(self: &Rc<Self>, addresses: &[SocketAddr]) -> Option<Box<Peer>> {
         loop {
             let mut peer = self.idle.borrow_mut().pop()?;
             peer.place = Place(Some(self.clone()));

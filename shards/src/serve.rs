@@ -18,8 +18,9 @@ use ringway_io::net::stream::Conn;
 use crate::accept::Door;
 use crate::authenticate;
 use crate::clock::Clock;
-use crate::dispatch::{self, Routed, Terminal};
+use crate::dispatch::{self, Routed, Terminal, Way};
 use crate::exchange::{self, Upload};
+use crate::headers::Sender;
 use crate::latency;
 use crate::limits::{LINGER_BYTES_MAX, LINGER_TIME, head_limits};
 use crate::mechanism::{self, time_series_merge};
@@ -46,6 +47,7 @@ pub(crate) struct Client {
     pub(crate) watch: Rc<Watch>,
     pub(crate) state: State,
     pub(crate) clock: Rc<Clock>,
+    pub(crate) sender: Sender,
     /// It came over TLS.
     pub(crate) tls: bool,
 }
@@ -69,6 +71,8 @@ pub(crate) struct State {
     /// Body bytes written to the client.
     pub(crate) written: Cell<u64>,
     started: Cell<Option<Instant>>,
+    /// How long it has taken, once its answer is out.
+    took: Cell<Option<Duration>>,
     /// Counters of the origin that is being asked, should time run out.
     pub(crate) asked: RefCell<Option<Rc<BackendCells>>>,
     /// The first backend of the request, until the exchange is counted.
@@ -142,10 +146,12 @@ pub(crate) async fn connection(shard: &Rc<Shard>, door: &Rc<Door>, incoming: Inc
             origin_status: Cell::new(0),
             written: Cell::new(0),
             started: Cell::new(None),
+            took: Cell::new(None),
             asked: RefCell::default(),
             entry: RefCell::new(None),
         },
         clock: shard.clock.clone(),
+        sender: Sender::at(conn.0.peer().ip()),
         tls: conn.1,
         conn: conn.0,
         watch: watch.clone(),
@@ -310,21 +316,30 @@ async fn answer(
     routed: Routed,
 ) -> Result<(), Failure> {
     let entry = view.active.plan.backend(routed.backend);
-    let mut start = Passage::at(entry);
+    let mut passage = Passage::at(entry);
     if let Some(latency) = entry.latency {
-        start.latency = Some(pause(client, latency).await);
+        passage.latency = Some(pause(client, latency).await);
     }
-    let mut passage = start.clone();
     let asked = Asked {
         head: &client.head,
         bytes: &client.head_text,
         strip: routed.strip,
     };
-    // A password may have to be checked, for as long as the client waits; the exchange sets deadlines of its own.
+    // For a password that has to be checked, and for what is said when nobody is asked; an exchange sets deadlines of
+    // its own.
     client.watch.arm(authenticate::WAIT_MAX);
-    client.watch.watch_peer(true);
-    let arrived = dispatch::arrive(view, &asked, &mut passage).await;
-    client.watch.watch_peer(false);
+    let arrived = match dispatch::resolve(view, &asked, &mut passage) {
+        Ok(Way::Ends(terminal)) => Ok(terminal),
+        Ok(Way::Asks(authenticator)) => {
+            // For as long as the client waits.
+            client.watch.watch_peer(true);
+            let judged = dispatch::go_on(view, authenticator, &asked, &mut passage);
+            let arrived = Box::pin(judged).await;
+            client.watch.watch_peer(false);
+            arrived
+        }
+        Err(failure) => Err(failure),
+    };
     client.state.entered(passage.entry());
     let task = exchange::Task {
         shard,
@@ -340,7 +355,7 @@ async fn answer(
             if backend.id == routed.backend {
                 view.active.cells(backend.id).selected.bump();
             }
-            exchange::route(&task, client, passage.restart(&start)).await
+            exchange::route(&task, client, passage.restart(None)).await
         }
         // Boxed, like everything rare: a connection's future is as large as its largest branch.
         Ok(Terminal::Merge(_)) => Box::pin(time_series_merge::run(&task, client)).await,
@@ -561,10 +576,21 @@ impl State {
         self.origin_status.set(0);
         self.written.set(0);
         self.started.set(Some(started));
+        self.took.set(None);
+    }
+
+    /// The answer is out, and the exchange takes no more time. Returns how long it has taken.
+    pub(crate) fn end(&self) -> Duration {
+        let took = self.elapsed();
+        self.took.set(Some(took));
+        took
     }
 
     /// How long the exchange has taken.
     pub(crate) fn elapsed(&self) -> Duration {
+        if let Some(took) = self.took.get() {
+            return took;
+        }
         self.started
             .get()
             .map(|started| started.elapsed())

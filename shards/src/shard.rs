@@ -19,6 +19,7 @@ use crate::accept::{self, Door};
 use crate::authenticate::logins::Logins;
 use crate::clock::Clock;
 use crate::compress::Places;
+use crate::headers::Server;
 use crate::limits::DEADLINE_TICK;
 use crate::link::{Check, Command, Event, ShardEnd, ShardId};
 use crate::metrics::{BackendCells, Cells, Count, LoginCells};
@@ -70,6 +71,8 @@ pub(crate) struct Active {
     pub(crate) logins: Rc<Logins>,
     pub(crate) login_cells: Rc<LoginCells>,
     pub(crate) dog: Watchdog,
+    /// This server, as heads tell of it.
+    pub(crate) server: Server,
     origins: Vec<Option<Rc<PeerGroup>>>,
     cells: Vec<Rc<BackendCells>>,
     events: Sender<(ShardId, Event)>,
@@ -256,6 +259,7 @@ impl Shard {
             logins: self.logins.clone(),
             login_cells: self.cells.logins.clone(),
             dog: self.dog.clone(),
+            server: Server::named(&plan.server_name),
             events: self.events.clone(),
             shard: self.id,
             plan: plan.clone(),
@@ -362,14 +366,15 @@ pub(crate) async fn run(end: ShardEnd, shards: u32) {
         mut commands,
         events,
     } = end;
+    let dog = Watchdog::new(DEADLINE_TICK);
     let shard = Rc::new(Shard {
         id,
         shards,
-        dog: Watchdog::new(DEADLINE_TICK),
         buffers: Buffers::default(),
         turns: Turns::new(),
         cells: Cells::default(),
-        clock: Rc::default(),
+        clock: Rc::new(Clock::new(&dog)),
+        dog,
         compressors: Places::default(),
         peers: Peers::default(),
         logins: Rc::new(Logins::new()),

@@ -92,6 +92,8 @@ struct Shared {
     started: Instant,
     now_ms: Cell<u64>,
     tick: Duration,
+    /// `tick`, in the clock's unit.
+    tick_ms: u64,
     slots: RefCell<Vec<Rc<Slot>>>,
     /// Callers whose slots the next tick rouses.
     called: RefCell<Vec<usize>>,
@@ -116,6 +118,7 @@ impl Watchdog {
             started: Instant::now(),
             now_ms: Cell::new(0),
             tick,
+            tick_ms: u64::try_from(tick.as_millis()).unwrap_or(0),
             slots: RefCell::new(Vec::new()),
             called: RefCell::new(Vec::new()),
             stopping: Cell::new(false),
@@ -189,10 +192,12 @@ impl Watchdog {
 
     /// The clock's value `limit` from now.
     fn at(&self, limit: Duration) -> u64 {
-        let tick = u64::try_from(self.0.tick.as_millis()).unwrap_or(0);
-        let limit = u64::try_from(limit.as_millis()).unwrap_or(NEVER);
+        let limit_ms = limit.as_secs().saturating_mul(1000);
+        let limit_ms = limit_ms.saturating_add(u64::from(limit.subsec_millis()));
         // The clock may lag by up to one tick; never fire early.
-        self.now_ms().saturating_add(limit).saturating_add(tick)
+        self.now_ms()
+            .saturating_add(limit_ms)
+            .saturating_add(self.0.tick_ms)
     }
 
     /// True once [`Watchdog::stop_idle`] was called.

@@ -18,5 +18,5 @@ pub mod write;
 pub use body::{BodyDecoder, BodyError, Decoded, TrailerLimits, Trailers};
 pub use head::{
     BodyFraming, HeadError, HeadLimits, Header, Headers, KnownHeader, Method, Parsed, RequestHead,
-    ResponseHead, TargetForm, Version,
+    ResponseHead, TargetForm, Version, is_valid_authority,
 };

@@ -163,7 +163,18 @@ impl Writer {
     /// Writes all of `buf` and gives it back.
     pub async fn write_all(&mut self, buf: Vec<u8>) -> (io::Result<()>, Vec<u8>) {
         let (result, buf) = match &mut self.0 {
-            WriteHalf::Plain(half) => half.write_all(buf).await,
+            WriteHalf::Plain(half) => {
+                // The common case is one write, and needs no slice around the buffer.
+                let (result, buf) = half.write(buf).await;
+                let sent = match result {
+                    Ok(sent) if sent == buf.len() => return (Ok(()), buf),
+                    Ok(sent) => sent,
+                    Err(error) if error.kind() == io::ErrorKind::Interrupted => 0,
+                    Err(error) => return (Err(error), buf),
+                };
+                let range = sent..buf.len();
+                return self.write_range(buf, range).await;
+            }
             WriteHalf::Server(half) => half.write_all(buf).await,
             WriteHalf::Client(half) => half.write_all(buf).await,
             WriteHalf::Absent => return (Err(absent()), buf),

@@ -13,7 +13,7 @@ use crate::serve::Phase;
 impl Download<'_, '_> {
     /// Relays the body. Whenever no more of it is here, what was compressed so far goes out.
     pub(super) async fn relay_compressed(
-        mut self,
+        &mut self,
         mut compressor: Box<Compressor>,
     ) -> Result<End, Failure> {
         let is_chunked = self.seen.version == Version::Http11;

@@ -15,7 +15,7 @@ use super::tries::Tries;
 use super::upload::Flow;
 use super::{End, Pace, Task};
 use crate::clock::Clock;
-use crate::headers::{self, Relay};
+use crate::headers::{self, Relay, Server};
 use crate::limits::{INTERIM_MAX, RELAY_BYTES, head_limits};
 use crate::passage::Front;
 use crate::peers::Peer;
@@ -52,7 +52,7 @@ pub(super) struct Download<'a, 't> {
     /// What an answer is waited for with; `None` where its head has come already.
     pub(super) waiting: Option<(&'a Tries<'t>, &'a Flow)>,
     pub(super) seen: Seen,
-    pub(super) server_name: &'a str,
+    pub(super) server: &'a Server,
     pub(super) clock: &'a Clock,
     /// What rules change of the answer.
     pub(super) front: Front<'a>,
@@ -109,7 +109,7 @@ impl Drop for Download<'_, '_> {
 }
 
 /// Reads the answer and relays it.
-pub(super) async fn answering(mut download: Download<'_, '_>) -> Result<End, Failure> {
+pub(super) async fn answering(download: &mut Download<'_, '_>) -> Result<End, Failure> {
     let mut interims = 0;
     let head_len = loop {
         let head_len = download.read_head().await?;
@@ -144,7 +144,7 @@ impl<'a, 't> Download<'a, 't> {
             pace,
             waiting,
             seen: Seen::of(head, bytes),
-            server_name: &task.view.active.plan.server_name,
+            server: &task.view.active.server,
             clock: client.clock,
             front: task.passage.front(),
             writer: client.writer,
@@ -196,7 +196,7 @@ impl<'a, 't> Download<'a, 't> {
         Ok(())
     }
 
-    async fn relay_switch(mut self, head_len: usize) -> Result<End, Failure> {
+    async fn relay_switch(&mut self, head_len: usize) -> Result<End, Failure> {
         if !self.seen.upgrade {
             // Nobody asked to leave HTTP.
             return Err(Failure::AnswerHead(
@@ -204,7 +204,7 @@ impl<'a, 't> Download<'a, 't> {
             ));
         }
         let bytes = &self.inbox.bytes()[..head_len];
-        headers::switching(&mut self.out, (self.head, bytes), self.server_name);
+        headers::switching(&mut self.out, (self.head, bytes), self.server);
         self.inbox.consume(head_len);
         self.state.status.set(self.head.status());
         self.state.origin_status.set(self.head.status());
@@ -282,7 +282,7 @@ impl<'a, 't> Download<'a, 't> {
     }
 
     /// Sends another body than the origin's, whose connection goes on when all of its own is here.
-    async fn replace_body(mut self, body: &[u8]) -> Result<End, Failure> {
+    async fn replace_body(&mut self, body: &[u8]) -> Result<End, Failure> {
         if self.seen.method != Method::Head {
             self.out.extend_from_slice(body);
             self.state.written.set(body.len() as u64);
@@ -302,13 +302,13 @@ impl<'a, 't> Download<'a, 't> {
     }
 
     /// Relays the answer whose head is at the front of the inbox.
-    pub(super) async fn answer(mut self, head_len: usize, uploaded: bool) -> Result<End, Failure> {
+    pub(super) async fn answer(&mut self, head_len: usize, uploaded: bool) -> Result<End, Failure> {
         let relay = self.plan_relay(uploaded);
         let bytes = &self.inbox.bytes()[..head_len];
         let compressor = headers::response(
             &mut self.out,
             (self.head, bytes),
-            (self.server_name, self.clock),
+            (self.server, self.clock),
             &relay,
         );
         self.inbox.consume(head_len);
@@ -323,7 +323,7 @@ impl<'a, 't> Download<'a, 't> {
         self.relay_body(relay.framing == BodyFraming::Chunked).await
     }
 
-    async fn relay_body(mut self, chunked: bool) -> Result<End, Failure> {
+    async fn relay_body(&mut self, chunked: bool) -> Result<End, Failure> {
         let mut decoder = BodyDecoder::new(self.head.framing(), TrailerLimits::default());
         loop {
             // Fails before the head has left when the body's beginning, come along with it, is bad.

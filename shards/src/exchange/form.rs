@@ -29,7 +29,9 @@ pub(super) struct Form {
 
 /// Whether the rules on this way change the parameters of the form that the client sends.
 pub(super) fn is_changed(passage: &Passage<'_>, client: &Client) -> bool {
-    passage.form_params(0).next().is_some() && form::has_form((&client.head, &client.head_text))
+    !passage.is_plain()
+        && passage.form_params(0).next().is_some()
+        && form::has_form((&client.head, &client.head_text))
 }
 
 /// Reads the client's form.

@@ -3,7 +3,7 @@
 //! Without a `cors` block an answer is open to all pages, as the contract has it; rules may change that header
 //! like any other. A block is the last word, whatever hops behind the client-facing one said.
 
-use ringway_io::net::http1::{KnownHeader, write};
+use ringway_io::net::http1::KnownHeader;
 
 use super::edits;
 use crate::passage::Front;
@@ -23,7 +23,7 @@ pub(crate) fn gives_way(front: &Front<'_>, known: KnownHeader, name: &[u8]) -> b
 /// Appends the header of answers without a `cors` block. To be written before the changes of rules.
 pub(super) fn legacy(out: &mut Vec<u8>, front: &Front<'_>) {
     if front.cors == Some(&Cors::Legacy) {
-        write::header(out, ALLOW_ORIGIN, b"*");
+        out.extend_from_slice(b"Access-Control-Allow-Origin: *\r\n");
     }
 }
 

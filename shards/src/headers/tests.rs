@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use ringway_io::net::deadline::Watchdog;
 use ringway_io::net::http1::{HeadLimits, Method, Parsed};
 
 use super::*;
@@ -57,8 +58,8 @@ fn sent_with(
         .expect("a good head");
     assert_eq!(parsed, Parsed::Complete(bytes.len()));
     let hop = Hop {
-        server_name: "rw",
-        client: client.parse().expect("an address"),
+        server: &Server::named("rw"),
+        client: &Sender::at(client.parse().expect("an address")),
         client_tls: false,
         claims,
     };
@@ -345,7 +346,13 @@ fn answered(passage: &Passage<'_>, bytes: &[u8], relay: impl Fn(&mut Relay<'_>))
     };
     relay(&mut how);
     let mut out = Vec::new();
-    response(&mut out, (&head, bytes), ("rw", &Clock::default()), &how);
+    let dog = Watchdog::new(Duration::from_millis(5));
+    response(
+        &mut out,
+        (&head, bytes),
+        (&Server::named("rw"), &Clock::new(&dog)),
+        &how,
+    );
     let text = String::from_utf8(out).expect("ASCII");
     let (before, after) = text.split_once("Date: ").expect("a date");
     let (date, after) = after.split_once("\r\n").expect("it ends");

@@ -80,7 +80,8 @@ struct PathCells {
 
 struct FrontendCell {
     method: Method,
-    status_class: &'static str,
+    /// First digit of the status; 5 for all that is no status.
+    class: u8,
     requests: Cell<u64>,
     written_bytes: Cell<u64>,
     durations: Durations,
@@ -299,11 +300,11 @@ impl BackendCells {
         let rows = &mut paths[index].rows;
         let index = rows
             .iter()
-            .position(|row| row.method == method && row.status_class == class);
+            .position(|row| row.method == method && row.class == class);
         let index = index.unwrap_or_else(|| {
             rows.push(FrontendCell {
                 method,
-                status_class: class,
+                class,
                 requests: Cell::default(),
                 written_bytes: Cell::default(),
                 durations: Durations::new(&DURATION_BUCKETS_S),
@@ -393,7 +394,7 @@ impl BackendCells {
                 provider: self.provider,
                 method: method_label(row.method),
                 path: cells.path.clone(),
-                status_class: row.status_class,
+                status_class: class_label(row.class),
                 requests: row.requests.get(),
                 written_bytes: row.written_bytes.get(),
                 duration_buckets: row.durations.counts(),
@@ -469,9 +470,19 @@ impl BackendCells {
     }
 }
 
-/// The class of a status as the front-side metrics write it.
-fn status_class(status: u16) -> &'static str {
-    match status / 100 {
+fn status_class(status: u16) -> u8 {
+    match status {
+        100..200 => 1,
+        200..300 => 2,
+        300..400 => 3,
+        400..500 => 4,
+        _ => 5,
+    }
+}
+
+/// A class of statuses as the front-side metrics write it.
+fn class_label(class: u8) -> &'static str {
+    match class {
         1 => "1xx",
         2 => "2xx",
         3 => "3xx",

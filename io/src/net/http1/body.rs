@@ -143,7 +143,7 @@ impl BodyDecoder {
         decoder
     }
 
-    /// Makes ready for the next body, and keeps what was allocated.
+    /// Makes ready for the next body.
     pub fn reset(&mut self, framing: BodyFraming) {
         self.trailers.clear();
         self.extension_bytes = 0;

@@ -58,6 +58,7 @@ pub fn status_line_with_reason(out: &mut Vec<u8>, status: u16, reason: &[u8]) {
 }
 
 /// `Name: value`.
+#[inline]
 pub fn header(out: &mut Vec<u8>, name: &[u8], value: &[u8]) {
     debug_assert!(is_valid_header_name(name), "a header name is a token");
     debug_assert!(

@@ -28,10 +28,17 @@ impl Default for TrailerLimits {
     }
 }
 
-/// Collects trailer lines up to the empty one, then judges them.
+/// Collects trailer lines up to the empty one, then judges them. Small, since it moves with each decoder and few
+/// bodies have trailers.
 #[derive(Debug)]
 pub(super) struct TrailerReader {
     limits: TrailerLimits,
+    lines: Option<Box<Lines>>,
+}
+
+/// What has come.
+#[derive(Debug, Default)]
+struct Lines {
     text: Vec<u8>,
     line_start: usize,
     fields: Vec<Field>,
@@ -80,27 +87,40 @@ impl TrailerReader {
                 fields_max,
                 ..limits
             },
-            text: Vec::new(),
-            line_start: 0,
-            fields: Vec::new(),
+            lines: None,
         }
     }
 
     pub(super) fn clear(&mut self) {
-        self.text.clear();
-        self.line_start = 0;
-        self.fields.clear();
+        self.lines = None;
     }
 
     pub(super) fn fields(&self) -> Trailers<'_> {
-        Trailers {
-            fields: self.fields.iter(),
-            text: &self.text,
+        match &self.lines {
+            Some(lines) => Trailers {
+                fields: lines.fields.iter(),
+                text: &lines.text,
+            },
+            None => Trailers {
+                fields: [].iter(),
+                text: &[],
+            },
         }
     }
 
     /// Takes bytes up to and with the empty line. Returns how many, and whether it was there.
     pub(super) fn read(&mut self, input: &[u8]) -> Result<(usize, bool), BodyError> {
+        const EMPTY_LINE: &[u8] = b"\r\n";
+        let fits = EMPTY_LINE.len() <= self.limits.bytes_max;
+        if self.lines.is_none() && fits && input.starts_with(EMPTY_LINE) {
+            return Ok((EMPTY_LINE.len(), true));
+        }
+        self.lines.get_or_insert_default().read(input, self.limits)
+    }
+}
+
+impl Lines {
+    fn read(&mut self, input: &[u8], limits: TrailerLimits) -> Result<(usize, bool), BodyError> {
         for (index, &byte) in input.iter().enumerate() {
             let after_cr = self.text.last() == Some(&b'\r');
             match byte {
@@ -111,9 +131,9 @@ impl TrailerReader {
             if after_cr && byte != b'\n' {
                 return Err(BodyError::InvalidLineEnd);
             }
-            if self.text.len() == self.limits.bytes_max {
+            if self.text.len() == limits.bytes_max {
                 return Err(BodyError::TrailersTooLarge {
-                    bytes_max: self.limits.bytes_max,
+                    bytes_max: limits.bytes_max,
                 });
             }
             let at_line_start = self.text.len() == self.line_start;
@@ -123,7 +143,7 @@ impl TrailerReader {
             self.text.push(byte);
             if byte == b'\n' {
                 if self.text.len() == self.line_start + 2 {
-                    self.judge()?;
+                    self.judge(limits.fields_max)?;
                     return Ok((index + 1, true));
                 }
                 self.line_start = self.text.len();
@@ -132,8 +152,7 @@ impl TrailerReader {
         Ok((input.len(), false))
     }
 
-    fn judge(&mut self) -> Result<(), BodyError> {
-        let fields_max = self.limits.fields_max;
+    fn judge(&mut self, fields_max: usize) -> Result<(), BodyError> {
         let mut headers = [httparse::EMPTY_HEADER; TRAILERS_MAX];
         let parsed = match httparse::parse_headers(&self.text, &mut headers) {
             Ok(httparse::Status::Complete((length, parsed))) if length == self.text.len() => parsed,

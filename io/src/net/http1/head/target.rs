@@ -140,7 +140,7 @@ impl Target {
 /// Whether `text` is `name`, `name:port`, `[v6]` or `[v6]:port`. No user, no empty name, no empty
 /// port, no percent escapes: each is read differently by different servers.
 pub fn is_valid_authority(text: &[u8]) -> bool {
-    let (host_length, port) = match text.first() {
+    let (host, behind) = match text.first() {
         Some(b'[') => {
             let Some(close) = text.iter().position(|&byte| byte == b']') else {
                 return false;
@@ -151,22 +151,18 @@ pub fn is_valid_authority(text: &[u8]) -> bool {
             if address.parse::<Ipv6Addr>().is_err() {
                 return false;
             }
-            match &text[close + 1..] {
-                [] => (close + 1, None),
-                [b':', port @ ..] => (close + 1, Some(port)),
-                _ => return false,
-            }
+            text.split_at(close + 1)
         }
-        _ => match text.iter().position(|&byte| byte == b':') {
-            Some(colon) => (colon, Some(&text[colon + 1..])),
-            None => (text.len(), None),
-        },
+        _ => {
+            let end = text.iter().position(|&byte| !is_host_byte(byte));
+            text.split_at(end.unwrap_or(text.len()))
+        }
     };
-    let host = &text[..host_length];
-    if host.is_empty() || port.is_some_and(|port| !is_port(port)) {
-        return false;
+    match behind {
+        [] => !host.is_empty(),
+        [b':', port @ ..] => !host.is_empty() && is_port(port),
+        _ => false,
     }
-    host[0] == b'[' || host.iter().all(|&byte| is_host_byte(byte))
 }
 
 /// Whether an authority that is valid names a port.
