@@ -33,6 +33,7 @@
 //! ```
 
 mod arena;
+mod document;
 mod error;
 mod labels;
 pub mod limits;
@@ -49,6 +50,7 @@ mod strategy;
 mod write;
 
 pub use arena::Arena;
+pub use document::{Document, Trim};
 pub use error::MemberFailure;
 pub use merge::{
     Answer, GroupEvents, GroupSpec, MemberSpec, Merge, MergeOptions, Merged, Progress, Slot,

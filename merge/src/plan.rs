@@ -9,6 +9,7 @@ mod reach;
 #[cfg(test)]
 mod tests;
 
+use crate::document::Document;
 use crate::query::{
     self, Aggregate, Binary, Grouping, Kind, Node, OperatorKind, Selector, Subquery, When,
 };
@@ -28,6 +29,29 @@ pub enum Endpoint {
     Labels,
     /// `/api/v1/label/<name>/values`, with the name (percent-decoded).
     LabelValues(String),
+    /// A path whose answers are no series.
+    Document(Document),
+}
+
+impl Endpoint {
+    /// Returns the media type of the answer.
+    pub fn content_type(&self) -> &'static str {
+        match self {
+            Self::Document(document) if document.is_text() => {
+                "text/plain; version=0.0.4; charset=utf-8"
+            }
+            _ => "application/json; charset=UTF-8",
+        }
+    }
+
+    /// Returns whether parameters may come as a form.
+    pub fn takes_forms(&self) -> bool {
+        match self {
+            Self::Document(document) => *document == Document::Exemplars,
+            Self::LabelValues(_) => false,
+            _ => true,
+        }
+    }
 }
 
 /// What the planner may assume; empty for now.
@@ -248,6 +272,12 @@ pub fn plan(endpoint: &Endpoint, query: Option<&str>, options: &PlanOptions) -> 
     let PlanOptions {} = options;
     let text = match (endpoint, query) {
         (Endpoint::Query | Endpoint::QueryRange, Some(text)) => text,
+        (Endpoint::Document(document), _) if document.is_of_any_group() => {
+            return Plan {
+                ask: Ask::AnyGroup,
+                ..Plan::new(endpoint, Strategy::Dedup)
+            };
+        }
         // Without a query every server says the same: bad data.
         _ => return Plan::new(endpoint, Strategy::Dedup),
     };

@@ -1,5 +1,6 @@
 //! What a merge is given and what it gives back: groups, slots, answers, progress, outcome.
 
+use crate::document::Trim;
 use crate::error::MemberFailure;
 
 /// A replica group of the pool, in pool order, with its live members in pool order.
@@ -49,6 +50,8 @@ pub struct MergeOptions {
     pub dedup_tolerance_ms: i64,
     /// Put in front of every warning of ours.
     pub warning_prefix: &'static str,
+    /// What the answer is cut down to.
+    pub trim: Trim,
 }
 
 impl Default for MergeOptions {
@@ -56,6 +59,7 @@ impl Default for MergeOptions {
         Self {
             dedup_tolerance_ms: 0,
             warning_prefix: "ringway: ",
+            trim: Trim::default(),
         }
     }
 }
