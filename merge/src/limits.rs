@@ -43,7 +43,7 @@ pub const FIELDS_PER_ITEM_MAX: usize = 4096;
 /// Most bytes of one item that is written as a whole, such as a target or an alert: copied at once.
 pub const ITEM_BYTES_MAX: usize = MIB;
 /// Most items of one kind that one document may hold.
-pub const ITEMS_PER_DOCUMENT_MAX: usize = 4_000_000;
+pub const ITEMS_PER_DOCUMENT_MAX: usize = 1_000_000;
 /// Most bytes of one line of a text exposition.
 pub const LINE_BYTES_MAX: usize = 256 * KIB;
 
