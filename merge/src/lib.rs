@@ -33,6 +33,7 @@
 //! ```
 
 mod arena;
+mod document;
 mod error;
 mod eval;
 mod execute;
@@ -51,6 +52,7 @@ mod strategy;
 mod write;
 
 pub use arena::Arena;
+pub use document::{Document, Trim};
 pub use error::MemberFailure;
 pub use execute::Execution;
 pub use merge::{

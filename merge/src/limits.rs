@@ -43,6 +43,16 @@ pub const STRING_BYTES_MAX: usize = 256 * KIB;
 pub const WARNINGS_MAX: usize = 256;
 /// Deepest nesting inside one histogram sample; Prometheus writes 4.
 pub const SAMPLE_DEPTH_MAX: usize = 16;
+/// Deepest nesting of a document such as rules or targets; Prometheus writes about 8.
+pub const DOCUMENT_DEPTH_MAX: usize = 64;
+/// Most members of an object that is taken apart, such as a rule or a target.
+pub const FIELDS_PER_ITEM_MAX: usize = 4096;
+/// Most bytes of one item that is written as a whole, such as a target or an alert: copied at once.
+pub const ITEM_BYTES_MAX: usize = MIB;
+/// Most items of one kind that one document may hold.
+pub const ITEMS_PER_DOCUMENT_MAX: usize = 1_000_000;
+/// Most bytes of one line of a text exposition.
+pub const LINE_BYTES_MAX: usize = 256 * KIB;
 
 /// Default of `max_samples`: samples that one request reads or computes at once, as many as
 /// Prometheus allows a query.
@@ -66,4 +76,6 @@ pub const STEP_UNITS_MIN: usize = 4 * KIB;
 const _: () = assert!(QUERY_PARSED_BYTES_MAX <= QUERY_BYTES_MAX);
 const _: () = assert!(STEP_UNITS_MIN <= STEP_UNITS_DEFAULT);
 const _: () = assert!(SAMPLE_BYTES_MAX <= LABEL_BYTES_MAX);
+const _: () = assert!(STRING_BYTES_MAX <= ITEM_BYTES_MAX);
+const _: () = assert!(ITEMS_PER_DOCUMENT_MAX < u32::MAX as usize);
 const _: () = assert!(SERIES_PER_ANSWER_MAX < u32::MAX as usize);

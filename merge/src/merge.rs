@@ -6,6 +6,7 @@
 
 mod conclude;
 mod contract;
+mod document;
 #[cfg(test)]
 mod model;
 mod order;
@@ -18,15 +19,16 @@ pub use contract::{
 };
 
 use crate::arena::Arena;
+use crate::document::Joining;
 use crate::error::MemberFailure;
 use crate::labels::{self, Label, LabelSet};
 use crate::limits::STEP_UNITS_MIN;
-use crate::parse::Reader;
 use crate::plan::{Endpoint, Keep, Plan};
 use crate::reduce::{Origin, Reducer, Rules};
 use crate::sample::Points;
 use crate::series::{Parsed, ResultKind, Series};
 use crate::write::{Output, write_labels, write_string};
+use document::Reader;
 use order::{Run, Sorter};
 
 /// Answers a request of two groups that both say `body` under `status`, in the smallest steps: the
@@ -63,13 +65,15 @@ enum SlotState<'a> {
 }
 
 #[derive(Debug)]
-enum Phase {
+enum Phase<'a> {
     /// Answers come in and are read.
     Reading,
     /// Answers that are not sorted by labels are; the run being sorted.
     Sorting(usize, Sorter),
     /// Label sets are joined and written.
     Joining,
+    /// Documents are.
+    Documents(Box<Joining<'a>>),
     Done,
 }
 
@@ -93,14 +97,15 @@ pub struct Merge<'a> {
     /// Slots being read, in order of arrival.
     reading: Vec<usize>,
     unreported: usize,
-    phase: Phase,
+    phase: Phase<'a>,
     kind: ResultKind,
     runs: Vec<Run>,
     /// The run whose order the answer keeps; else the answer is sorted by labels.
     leading_run: Option<usize>,
     reducer: Reducer<'a>,
     joined: Vec<(Origin, Series<'a>)>,
-    listed: u64,
+    /// Label sets that are written, or being written.
+    label_sets: u64,
     output: Output,
     merged: Merged,
     warnings: Vec<String>,
@@ -167,7 +172,7 @@ impl<'a> Merge<'a> {
             leading_run: None,
             reducer: Reducer::new(rules, 0),
             joined: Vec::new(),
-            listed: 0,
+            label_sets: 0,
             output: Output::default(),
             merged: Merged::default(),
             warnings: Vec::new(),
@@ -200,7 +205,7 @@ impl<'a> Merge<'a> {
         let Some(body) = self.arena.keep(self.first_slot + index, body) else {
             return self.settle(index, SlotState::Failed(MemberFailure::Internal));
         };
-        let reader = Reader::new(body, self.arena.bump(), injected);
+        let reader = Reader::new(&self.plan.endpoint, body, self.arena.bump(), injected);
         self.settle(index, SlotState::Reading(Box::new(reader), status));
         self.reading.push(index);
     }
@@ -223,6 +228,7 @@ impl<'a> Merge<'a> {
                 Phase::Reading => self.conclude_reading(),
                 Phase::Sorting(..) => self.sort(left),
                 Phase::Joining => self.join(left),
+                Phase::Documents(..) => self.join_documents(left),
             };
             left = left.saturating_sub(used);
             if left == 0 && !matches!(self.phase, Phase::Done) {
@@ -348,8 +354,11 @@ impl<'a> Merge<'a> {
     }
 
     fn fits_endpoint(&self, kind: Option<ResultKind>) -> bool {
-        let is_query = matches!(self.plan.endpoint, Endpoint::Query | Endpoint::QueryRange);
-        is_query != matches!(kind, Some(ResultKind::List))
+        match self.plan.endpoint {
+            Endpoint::Query | Endpoint::QueryRange => !matches!(kind, Some(ResultKind::List)),
+            Endpoint::Document(_) => matches!(kind, Some(ResultKind::Document)),
+            _ => matches!(kind, Some(ResultKind::List)),
+        }
     }
 
     /// Adds what injected labels mean for lists: their names to the label names of a member that
@@ -427,10 +436,11 @@ impl<'a> Merge<'a> {
             }
             used += COMPARE_UNITS * self.runs.len().max(1);
             self.join_next();
-            if self.joined.is_empty() {
+            if self.joined.is_empty() || self.is_cut_short() {
                 self.conclude_writing();
                 return used;
             }
+            self.label_sets += 1;
             if self.kind == ResultKind::List {
                 used += self.write_listed();
             } else {
@@ -504,10 +514,9 @@ impl<'a> Merge<'a> {
         };
         let room = self.output.room();
         let before = room.len();
-        if self.listed > 0 {
+        if self.label_sets > 1 {
             room.push(b',');
         }
-        self.listed += 1;
         match series.set.labels {
             [Label { name: "", value }] => write_string(room, value),
             _ => write_labels(room, &series.set),

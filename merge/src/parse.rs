@@ -12,6 +12,8 @@ mod samples;
 #[cfg(test)]
 mod tests;
 
+pub(crate) use envelope::Envelope;
+
 use bumpalo::Bump;
 
 use crate::error::MemberFailure;
@@ -82,7 +84,7 @@ pub(crate) struct Reader<'a> {
     state: State,
     open: Open<'a>,
     parsed: Parsed<'a>,
-    envelope: envelope::Envelope,
+    envelope: Envelope,
     label_scratch: LabelScratch,
 }
 
@@ -103,7 +105,7 @@ impl<'a> Reader<'a> {
                 is_sorted: true,
                 ..Parsed::default()
             },
-            envelope: envelope::Envelope::default(),
+            envelope: Envelope::default(),
             label_scratch: LabelScratch::default(),
         }
     }

@@ -19,6 +19,7 @@ mod tests;
 mod variant;
 mod warning;
 
+use crate::document::Document;
 use crate::query::{self, Grouping, Kind, Node};
 use crate::strategy::Strategy;
 pub use dialect::Dialect;
@@ -44,6 +45,29 @@ pub enum Endpoint {
     Labels,
     /// `/api/v1/label/<name>/values`, with the name (percent-decoded).
     LabelValues(String),
+    /// A path whose answers are no series.
+    Document(Document),
+}
+
+impl Endpoint {
+    /// Returns the media type of the answer.
+    pub fn content_type(&self) -> &'static str {
+        match self {
+            Self::Document(document) if document.is_text() => {
+                "text/plain; version=0.0.4; charset=utf-8"
+            }
+            _ => "application/json; charset=UTF-8",
+        }
+    }
+
+    /// Returns whether parameters may come as a form.
+    pub fn takes_forms(&self) -> bool {
+        match self {
+            Self::Document(document) => *document == Document::Exemplars,
+            Self::LabelValues(_) => false,
+            _ => true,
+        }
+    }
 }
 
 /// What the planner may assume.
@@ -223,6 +247,12 @@ pub(crate) const STEPS_MAX: usize = 11_000;
 pub fn plan(endpoint: &Endpoint, query: Option<&str>, options: &PlanOptions) -> Plan {
     let text = match (endpoint, query) {
         (Endpoint::Query | Endpoint::QueryRange, Some(text)) => text,
+        (Endpoint::Document(document), _) if document.is_of_any_group() => {
+            return Plan {
+                ask: Ask::AnyGroup,
+                ..Plan::new(endpoint, Strategy::Dedup)
+            };
+        }
         // Without a query every server says the same: bad data.
         _ => return Plan::new(endpoint, Strategy::Dedup),
     };

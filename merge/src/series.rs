@@ -1,5 +1,6 @@
 //! What one member answered, in the arena.
 
+use crate::document::Part;
 use crate::labels::LabelSet;
 use crate::sample::{Histogram, Points};
 
@@ -21,6 +22,8 @@ pub(crate) enum ResultKind {
     Text,
     /// `data` is a list.
     List,
+    /// `data` is joined item by item.
+    Document,
 }
 
 impl ResultKind {
@@ -30,7 +33,7 @@ impl ResultKind {
             Self::Vector => "vector",
             Self::Scalar => "scalar",
             Self::Text => "string",
-            Self::List => "",
+            Self::List | Self::Document => "",
         }
     }
 }
@@ -48,6 +51,8 @@ pub(crate) struct Parsed<'a> {
     pub(crate) samples: u64,
     pub(crate) warnings: Vec<String>,
     pub(crate) infos: Vec<String>,
+    /// The items of a document.
+    pub(crate) part: Part<'a>,
 }
 
 /// A scalar or string result.

@@ -86,6 +86,8 @@ pub(crate) struct Outgoing<'a> {
 pub(crate) struct Remade<'a> {
     pub(crate) accept_encoding: &'a [u8],
     pub(crate) content_type: Option<&'a [u8]>,
+    /// The media types that are asked for, where the client's wish does not matter.
+    pub(crate) accept: Option<&'a [u8]>,
 }
 
 /// Appends the head of a request to `origin`.
@@ -116,7 +118,11 @@ pub(crate) fn request(
         if header.hop_by_hop || is_dropped || !passes(header.known, origin.forwarded, asks) {
             continue;
         }
-        if header.known == KnownHeader::Other && header.name.eq_ignore_ascii_case(H2C_SETTINGS) {
+        let is_named = |name: &[u8]| header.name.eq_ignore_ascii_case(name);
+        let is_replaced = asks.remade.is_some_and(|remade| remade.accept.is_some());
+        if header.known == KnownHeader::Other
+            && (is_named(H2C_SETTINGS) || is_replaced && is_named(b"Accept"))
+        {
             continue;
         }
         write::header(out, header.name, header.value);
@@ -135,6 +141,9 @@ pub(crate) fn request(
         write::header(out, b"Accept-Encoding", remade.accept_encoding);
         if let Some(content_type) = remade.content_type {
             write::header(out, b"Content-Type", content_type);
+        }
+        if let Some(accept) = remade.accept {
+            write::header(out, b"Accept", accept);
         }
     }
     if asks.upgrade {

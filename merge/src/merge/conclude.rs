@@ -4,6 +4,7 @@
 //! envelopes where no group gave a usable answer.
 
 use super::{GroupEvents, GroupSpec, Merge, Phase, Retry, Slot, SlotFailure, SlotState};
+use crate::document::Document;
 use crate::error::MemberFailure;
 use crate::limits::WARNINGS_MAX;
 use crate::plan::{Ask, Sharing};
@@ -42,7 +43,7 @@ impl<'a> Merge<'a> {
 
     // === groups ===
 
-    fn index_of(&self, slot: Slot) -> usize {
+    pub(super) fn index_of(&self, slot: Slot) -> usize {
         self.starts[slot.group] + slot.member * self.plan.variants.len() + slot.variant
     }
 
@@ -148,6 +149,10 @@ impl<'a> Merge<'a> {
             warnings.into_iter().for_each(|text| self.doubt(&text));
         }
         self.note_missing_groups(usable.len());
+        if let Some(document) = self.document() {
+            let leaders = usable.iter().filter_map(|group| self.leader_of(*group));
+            return self.begin_documents(document, &leaders.collect::<Vec<_>>());
+        }
         self.output.put(b"{\"status\":\"success\",\"data\":");
         if matches!(self.kind, ResultKind::Scalar | ResultKind::Text) {
             return self.answer_pair();
@@ -395,11 +400,13 @@ impl<'a> Merge<'a> {
         self.phase = Phase::Done;
     }
 
-    fn close_envelope(&mut self) {
-        let room = self.output.room();
-        write_texts(room, "warnings", &self.warnings);
-        write_texts(room, "infos", &self.infos);
-        room.push(b'}');
+    pub(super) fn close_envelope(&mut self) {
+        if !self.document().is_some_and(Document::is_text) {
+            let room = self.output.room();
+            write_texts(room, "warnings", &self.warnings);
+            write_texts(room, "infos", &self.infos);
+            room.push(b'}');
+        }
         self.merged.warnings = std::mem::take(&mut self.warnings);
         self.phase = Phase::Done;
     }
@@ -467,7 +474,12 @@ impl<'a> Merge<'a> {
             }
         };
         self.merged.status = status;
-        self.output.put(&error_body(&kind, &message, &[]));
+        if self.document().is_some_and(Document::is_text) {
+            self.output.put(message.as_bytes());
+            self.output.put(b"\n");
+        } else {
+            self.output.put(&error_body(&kind, &message, &[]));
+        }
         self.phase = Phase::Done;
     }
 }

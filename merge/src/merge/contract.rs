@@ -1,5 +1,6 @@
 //! What a merge is given and what it gives back: groups, slots, answers, progress, outcome.
 
+use crate::document::Trim;
 use crate::error::MemberFailure;
 use crate::plan::Care;
 
@@ -57,6 +58,8 @@ pub struct MergeOptions {
     pub samples_max: u64,
     /// Most series that one request may read (`alb.tsm.max_series`).
     pub series_max: u64,
+    /// What the answer is cut down to.
+    pub trim: Trim,
 }
 
 impl Default for MergeOptions {
@@ -67,6 +70,7 @@ impl Default for MergeOptions {
             aggregates_histograms: false,
             samples_max: crate::limits::SAMPLES_DEFAULT,
             series_max: crate::limits::SERIES_DEFAULT,
+            trim: Trim::default(),
         }
     }
 }

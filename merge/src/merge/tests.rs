@@ -733,3 +733,58 @@ fn one_body_goes_all_the_way() {
         assert!(merge_one(&Endpoint::Query, Some("x"), 200, bad).status >= 500);
     }
 }
+
+/// A limit cuts after merging, in the order of the answer, and says so as Prometheus does.
+#[test]
+fn answers_are_cut_after_merging() {
+    let cut = |endpoint: &Endpoint, query: Option<&str>, limit: u64, bodies: [&str; 2]| {
+        let plan = plan(endpoint, query, &PlanOptions::default());
+        let groups = [group("a", 1), group("b", 1)];
+        let options = MergeOptions {
+            trim: crate::Trim {
+                limit: Some(limit),
+                ..crate::Trim::default()
+            },
+            ..MergeOptions::default()
+        };
+        let reports = bodies.map(|body| Body(200, body));
+        merge_with(&plan, &groups, options, &reports, STEP_UNITS_MIN).1
+    };
+    let lists = [
+        r#"{"status":"success","data":["a","d"]}"#,
+        r#"{"status":"success","data":["c","a"],"warnings":["results truncated due to limit"]}"#,
+    ];
+    let warned = r#","warnings":["results truncated due to limit"]}"#;
+    for endpoint in [Endpoint::Labels, Endpoint::LabelValues("x".to_owned())] {
+        let expected = format!(r#"{{"status":"success","data":["a","c"]{warned}"#);
+        assert_eq!(cut(&endpoint, None, 2, lists), expected);
+    }
+    let silent = [lists[0], r#"{"status":"success","data":["c"]}"#];
+    let whole = cut(&Endpoint::Labels, None, 3, silent);
+    assert_eq!(whole, r#"{"status":"success","data":["a","c","d"]}"#);
+    let series = |label: &str| format!(r#"{{"status":"success","data":[{{"a":"{label}"}}]}}"#);
+    let found = cut(&Endpoint::Series, None, 1, [&series("2"), &series("1")]);
+    assert_eq!(
+        found,
+        format!(r#"{{"status":"success","data":[{{"a":"1"}}]{warned}"#)
+    );
+    let vector = |label: &str| {
+        let series = format!(
+            r#"{{"metric":{{"a":"{label}"}},"value":[1,"1"]}},{{"metric":{{"a":"0"}},"value":[1,"1"]}}"#
+        );
+        String::from_utf8(body_of("vector", &series)).unwrap()
+    };
+    let found = cut(
+        &Endpoint::Query,
+        Some("sum by (a) (x)"),
+        1,
+        [&vector("2"), &vector("1")],
+    );
+    let sum = r#"{"metric":{"a":"0"},"value":[1,"2"]}"#;
+    assert_eq!(
+        found,
+        format!(
+            r#"{{"status":"success","data":{{"resultType":"vector","result":[{sum}]}}{warned}"#
+        )
+    );
+}

@@ -8,15 +8,15 @@ use crate::split;
 
 /// The envelope's own fields.
 #[derive(Debug, Default)]
-pub(super) struct Envelope {
-    status: Option<String>,
-    error_type: String,
-    error: String,
+pub(crate) struct Envelope {
+    pub(crate) status: Option<String>,
+    pub(crate) error_type: String,
+    pub(crate) error: String,
 }
 
 impl Envelope {
     /// Says whether the answer is a success; `status` is the HTTP status.
-    pub(super) fn judge(self, status: u16) -> Outcome<()> {
+    pub(crate) fn judge(self, status: u16) -> Outcome<()> {
         match self.status.as_deref() {
             Some("success") if (200..300).contains(&status) => Ok(()),
             Some("success") => Err(MemberFailure::Status { status }),

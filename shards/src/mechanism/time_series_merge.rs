@@ -4,6 +4,7 @@
 //! fans it out, and steps the merge while answers come in, with a turn for everyone else between two steps.
 //! What cannot be merged goes to the first live member as it came. Contract: tsm page; ALB page, 5.
 
+mod documents;
 mod gather;
 mod request;
 
@@ -159,9 +160,9 @@ pub(super) async fn reply<'v>(
             gather::gather(&asking(&request), merger).await?
         }
     };
-    let body = Segments::of(outcome.body);
     let mut text = Vec::with_capacity(1024);
-    document_head(&mut text, outcome.status, &outcome.headers, &outcome.result);
+    document_head(&mut text, &outcome);
+    let body = Segments::of(outcome.body);
     write::content_length(&mut text, body.len());
     write::end_of_head(&mut text);
     let whole = Whole::made(text, body, question.method).ok_or(MemberFailure::Internal)?;
@@ -242,7 +243,7 @@ impl Seen<'_> {
         let endpoint = request::endpoint(self.path)?;
         match self.method {
             Method::Get | Method::Head => (!self.has_body).then_some(endpoint),
-            Method::Post if !matches!(endpoint, Endpoint::LabelValues(_)) => {
+            Method::Post if endpoint.takes_forms() => {
                 form::is_form(self.content_type).then_some(endpoint)
             }
             _ => None,
@@ -333,7 +334,7 @@ async fn send(
     pace: &Pace<'_>,
 ) -> Result<(), Failure> {
     let line = |name: &str, value: &str| (name.as_bytes().to_vec(), value.as_bytes().to_vec());
-    let mut headers = vec![line("Content-Type", "application/json; charset=UTF-8")];
+    let mut headers = vec![line("Content-Type", outcome.content_type)];
     headers.extend(outcome.headers);
     headers.push(line("X-Trickster-Result", &outcome.result));
     let whole = answer::Whole {
@@ -346,11 +347,11 @@ async fn send(
 }
 
 /// Appends the head of a document, up to its framing.
-fn document_head(out: &mut Vec<u8>, status: u16, headers: &[(Vec<u8>, Vec<u8>)], result: &str) {
-    write::status_line(out, status);
-    write::header(out, b"Content-Type", b"application/json; charset=UTF-8");
-    for (name, value) in headers {
+fn document_head(out: &mut Vec<u8>, outcome: &Outcome) {
+    write::status_line(out, outcome.status);
+    write::header(out, b"Content-Type", outcome.content_type.as_bytes());
+    for (name, value) in &outcome.headers {
         write::header(out, name, value);
     }
-    write::header(out, b"X-Trickster-Result", result.as_bytes());
+    write::header(out, b"X-Trickster-Result", outcome.result.as_bytes());
 }

@@ -13,6 +13,7 @@ use ringway_merge::{
     Plan, PlanOptions, PlanWarning, Progress, Slot, label_asked_for, limits, plan,
 };
 
+use super::documents;
 use super::request::ApiRequest;
 use super::to_merge;
 use crate::capture::{Budget, Segments};
@@ -52,6 +53,7 @@ pub(super) struct Asking<'a> {
 /// A merged answer.
 pub(super) struct Outcome {
     pub(super) status: u16,
+    pub(super) content_type: &'static str,
     pub(super) headers: Vec<(Vec<u8>, Vec<u8>)>,
     /// Value of `X-Trickster-Result`.
     pub(super) result: String,
@@ -129,7 +131,7 @@ pub(super) async fn gather(asking: &Asking<'_>, alb: &Arc<Backend>) -> Result<Ou
             before_any_byte: false,
         });
     }
-    Ok(outcome(merged, fetched))
+    Ok(outcome(documents::content_type(asking), merged, fetched))
 }
 
 /// Asks the first live member that answers, and adds a warning that its answer is one group's.
@@ -155,6 +157,7 @@ pub(super) async fn first(asking: &Asking<'_>, settings: &Alb) -> Result<Outcome
     let group = &pool.groups[member.group as usize].name;
     Ok(Outcome {
         status: fetched.status,
+        content_type: documents::content_type(asking),
         headers: fetched.headers,
         result: format!(
             "engine=HTTPProxy; status={}",
@@ -411,6 +414,7 @@ impl Made {
                 content_type: asking
                     .by_form
                     .then_some(b"application/x-www-form-urlencoded"),
+                accept: documents::accepted(asking),
             }),
             // What is merged only reads, whatever its method.
             repeatable: true,
@@ -434,6 +438,7 @@ async fn merge(
     let options = MergeOptions {
         dedup_tolerance_ms: i64::try_from(settings.tsm.dedup_tolerance_ms).unwrap_or(i64::MAX),
         warning_prefix: WARNING_PREFIX,
+        trim: asking.request.trim(),
     };
     let mut merge = Merge::new(&arena, plan, &lineup.groups, options);
     let mut kept: Vec<(Slot, Fetched)> = Vec::new();
@@ -520,7 +525,7 @@ fn injected_names<'v>(view: &'v View, pool: &'v Pool, names: &mut Vec<&'v str>, 
     }
 }
 
-fn outcome(merged: Merged, fetched: Vec<(Slot, Fetched)>) -> Outcome {
+fn outcome(content_type: &'static str, merged: Merged, fetched: Vec<(Slot, Fetched)>) -> Outcome {
     let leader = merged.leader;
     let headers = fetched.into_iter().find(|(slot, _)| Some(*slot) == leader);
     let status = match (merged.partial, merged.status) {
@@ -529,6 +534,7 @@ fn outcome(merged: Merged, fetched: Vec<(Slot, Fetched)>) -> Outcome {
     };
     Outcome {
         status: merged.status,
+        content_type,
         headers: headers
             .map(|(_, fetched)| fetched.headers)
             .unwrap_or_default(),

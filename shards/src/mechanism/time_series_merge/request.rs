@@ -5,8 +5,9 @@
 use std::time::Duration;
 
 use form_urlencoded::Serializer;
-use ringway_merge::Endpoint;
+use ringway_merge::{Endpoint, Trim};
 
+use super::documents;
 use crate::passage::params;
 use crate::plan::{Edit, spelling};
 
@@ -21,22 +22,10 @@ pub(super) struct ApiRequest {
     parameters: Vec<(String, String)>,
 }
 
-/// Paths that speak of one server's own state in the API's JSON envelope. They are not merged yet: the first live
+/// Paths that speak of one server's own state in the API's JSON envelope and mean nothing in sum. The first live
 /// member answers, and a warning says so where there are other replica groups. Contract: tsm page, 1 (beyond);
 /// decisions, 25.
-const OF_ONE_GROUP: [&str; 11] = [
-    "alerts",
-    "alertmanagers",
-    "metadata",
-    "query_exemplars",
-    "rules",
-    "scrape_pools",
-    "status/buildinfo",
-    "status/runtimeinfo",
-    "status/tsdb",
-    "targets",
-    "targets/metadata",
-];
+const OF_ONE_GROUP: [&str; 3] = ["status/config", "status/flags", "status/runtimeinfo"];
 
 /// Whether this path's answer is about one replica group only.
 pub(super) fn is_of_one_group(path: &[u8]) -> bool {
@@ -56,6 +45,9 @@ pub(super) fn endpoint(path: &[u8]) -> Option<Endpoint> {
 
 fn written_endpoint(path: &[u8]) -> Option<Endpoint> {
     let path = std::str::from_utf8(path).ok()?;
+    if let Some(document) = documents::document(path) {
+        return Some(Endpoint::Document(document));
+    }
     match path.strip_prefix("/api/v1/")? {
         "query" => Some(Endpoint::Query),
         "query_range" => Some(Endpoint::QueryRange),
@@ -135,10 +127,17 @@ impl ApiRequest {
         params::edit(&mut self.parameters, edits);
     }
 
-    /// The parameters with the query of one variant, encoded.
+    /// What the answer is cut down to after merging.
+    pub(super) fn trim(&self) -> Trim {
+        Trim::of(&self.endpoint, |name| self.get(name))
+    }
+
+    /// The parameters with the query of one variant, encoded; without those that are heeded after merging.
     pub(super) fn encoded(&self, query: Option<&str>) -> String {
+        let withheld = self.trim().withheld;
         let mut out = Serializer::new(String::new());
-        for (name, value) in &self.parameters {
+        let asked = self.parameters.iter();
+        for (name, value) in asked.filter(|(name, _)| !withheld.contains(&name.as_str())) {
             let value = if name == "query" {
                 query.unwrap_or(value)
             } else {
@@ -149,9 +148,13 @@ impl ApiRequest {
         out.finish()
     }
 
-    /// The same request for another query text.
+    /// The same request for another query text, as a member that merges by itself gets it.
     pub(super) fn with_query(&self, query: Option<&str>) -> ApiRequest {
         let mut request = self.clone();
+        let withheld = self.trim().withheld;
+        request
+            .parameters
+            .retain(|(name, _)| !withheld.contains(&name.as_str()));
         if let Some(query) = query {
             for (_, value) in request
                 .parameters
@@ -243,10 +246,11 @@ mod tests {
 
     #[test]
     fn only_exact_paths_merge() {
-        let cases: [(&str, Option<Endpoint>); 9] = [
+        let rules = Some(Endpoint::Document(ringway_merge::Document::Rules));
+        let cases: [(&str, Option<Endpoint>); 10] = [
             ("/api/v1/query", Some(Endpoint::Query)),
             ("/api/v1/query_range", Some(Endpoint::QueryRange)),
-            ("/api/v1/query_exemplars", None),
+            ("/api/v1/query_exemplar", None),
             (
                 "/api/v1/label/job/values",
                 Some(Endpoint::LabelValues("job".into())),
@@ -258,7 +262,8 @@ mod tests {
             ("/api/v1/label/a/b/values", None),
             ("/api/v1/label//values", None),
             ("/api/v1/labels", Some(Endpoint::Labels)),
-            ("/api/v1/rules", None),
+            ("/api/v1/rules", rules),
+            ("/api/v1/rules/", None),
         ];
         for (path, expected) in cases {
             assert_eq!(endpoint(path.as_bytes()), expected, "{path}");
@@ -267,9 +272,9 @@ mod tests {
 
     #[test]
     fn paths_of_one_group_are_exact_too() {
-        assert!(is_of_one_group(b"/api/v1/rules"));
-        assert!(!is_of_one_group(b"/api/v1/rules/x"));
-        assert!(!is_of_one_group(b"/federate"));
+        assert!(is_of_one_group(b"/api/v1/status/flags"));
+        assert!(!is_of_one_group(b"/api/v1/status/flags/x"));
+        assert!(!is_of_one_group(b"/status/flags"));
     }
 
     #[test]
@@ -289,6 +294,20 @@ mod tests {
             request.encoded(Some("z")),
             "x=1&query=z&match%5B%5D=1&match%5B%5D=2"
         );
+    }
+
+    #[test]
+    fn what_is_heeded_after_merging_is_not_asked_for() {
+        let read = |endpoint, query: &str| {
+            let request = ApiRequest::read(endpoint, query.as_bytes(), b"").expect("few");
+            let nested = request.with_query(None).encoded(None);
+            assert_eq!(nested, request.encoded(None));
+            nested
+        };
+        assert_eq!(read(Endpoint::Query, "query=a&limit=3&x=1"), "query=a&x=1");
+        // A server says better what is wrong with it.
+        assert_eq!(read(Endpoint::Query, "query=a&limit=x"), "query=a&limit=x");
+        assert_eq!(read(Endpoint::Labels, "limit=3"), "limit=3");
     }
 
     #[test]

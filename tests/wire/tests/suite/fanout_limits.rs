@@ -198,7 +198,7 @@ fn a_merge_is_a_member_like_any_other_and_takes_others_as_members() {
             "{mechanism}: {members}"
         );
         // What is not merged goes to the merge's first live member.
-        let other = client.get("/api/v1/status/config");
+        let other = client.get("/api/v1/status/walreplay");
         assert_eq!(other.text(), body, "{mechanism}: {members}");
         ringway.stop();
     }

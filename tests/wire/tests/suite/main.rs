@@ -28,6 +28,7 @@ mod header_edits;
 mod health;
 mod invalid;
 mod latency;
+mod metadata_endpoints;
 mod newest_last_modified;
 mod nginx_pool;
 mod oracle;

@@ -188,7 +188,7 @@ fn a_path_of_one_server_goes_to_the_next_member_when_the_first_is_gone() {
         "  all: {provider: alb, is_default: true, alb: {mechanism: tsm, pool: [a, b]}}\n",
     );
     let ringway = Setup::new(yaml).start();
-    for path in ["/api/v1/metadata", "/api/v1/format_query?query=x"] {
+    for path in ["/api/v1/status/flags", "/api/v1/format_query?query=x"] {
         assert_eq!(ringway.get(path).status, 200, "{path}");
     }
     ringway.stop();

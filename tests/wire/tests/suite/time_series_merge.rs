@@ -584,8 +584,8 @@ fn what_cannot_be_merged_goes_to_the_first_live_member_only() {
     let servers = [Server::saying("a", "first"), Server::saying("b", "second")];
     let ringway = start(&servers, &[]);
     for path in [
-        "/api/v1/rules",
-        "/api/v1/query_exemplars?query=x",
+        "/api/v1/rules/x",
+        "/api/v1/format_query?query=x",
         "/api/v1/status/flags",
         "/-/ready",
         "/",
