@@ -31,32 +31,70 @@ const COPIES_PER_WORK: u64 = 8;
 
 /// What a fan-out may still capture, over all its members; `None` inside: no bound.
 #[derive(Clone, Debug)]
-pub(crate) struct Budget(Option<Rc<Cell<u64>>>);
+pub(crate) struct Budget(Option<Rc<Left>>);
+
+#[derive(Debug)]
+struct Left {
+    bytes: Cell<u64>,
+    /// Some capture wanted more than there was.
+    overdrawn: Cell<bool>,
+}
 
 impl Budget {
     pub(crate) fn new(bytes_max: Option<u64>) -> Budget {
-        Budget(bytes_max.map(|bytes| Rc::new(Cell::new(bytes))))
+        Budget(bytes_max.map(|bytes| {
+            Rc::new(Left {
+                bytes: Cell::new(bytes),
+                overdrawn: Cell::new(false),
+            })
+        }))
     }
 
-    /// True when not one more byte may be captured: a member is then not even asked.
+    /// True once the members that were asked used all of it up, or wanted more: no other is even asked.
     pub(crate) fn is_spent(&self) -> bool {
-        self.0.as_ref().is_some_and(|left| left.get() == 0)
+        let is_spent = |left: &Rc<Left>| left.bytes.get() == 0 || left.overdrawn.get();
+        self.0.as_ref().is_some_and(is_spent)
     }
 
     fn take(&self, bytes: u64) -> Result<(), MemberFailure> {
         let Some(left) = &self.0 else {
             return Ok(());
         };
-        match left.get().checked_sub(bytes) {
-            Some(rest) => {
-                left.set(rest);
-                Ok(())
-            }
-            None => {
-                left.set(0);
-                Err(MemberFailure::AggregateCap)
-            }
+        let rest = left.bytes.get().checked_sub(bytes);
+        left.overdrawn.set(left.overdrawn.get() || rest.is_none());
+        left.bytes.set(rest.ok_or(MemberFailure::AggregateCap)?);
+        Ok(())
+    }
+
+    fn give_back(&self, bytes: u64) {
+        if let Some(left) = &self.0 {
+            left.bytes.set(left.bytes.get().saturating_add(bytes));
         }
+    }
+}
+
+/// What one capture has taken out of a budget. Given back with the memory of a capture that fails, so that it fails
+/// alone; kept by one that is finished.
+struct Charge {
+    budget: Budget,
+    bytes: u64,
+}
+
+impl Charge {
+    fn take(&mut self, bytes: u64) -> Result<(), MemberFailure> {
+        self.budget.take(bytes)?;
+        self.bytes += bytes;
+        Ok(())
+    }
+
+    fn keep(&mut self) {
+        self.bytes = 0;
+    }
+}
+
+impl Drop for Charge {
+    fn drop(&mut self) {
+        self.budget.give_back(self.bytes);
     }
 }
 
@@ -64,9 +102,7 @@ impl Budget {
 pub(crate) struct Capture {
     sink: Sink,
     bytes_max: u64,
-    budget: Budget,
-    counted: u64,
-    reserved: u64,
+    charge: Charge,
 }
 
 /// What one step did.
@@ -97,11 +133,13 @@ impl Capture {
         let is_plain = coding.is_empty() || coding.eq_ignore_ascii_case(b"identity");
         let coded = declared.filter(|_| !is_plain);
         let declared = declared.filter(|_| is_plain);
-        let reserved = reserve(declared, bytes_max, budget)?;
+        let charge = reserve(declared, bytes_max, budget)?;
         let sink = if is_plain {
             // All of it at once: a buffer that grows to 8 MiB by doubling is copied, in steps of milliseconds. What
             // is never received is never touched, and the bounds above hold it.
-            let room = usize::try_from(reserved).unwrap_or(0).min(ROOM_BYTES_MAX);
+            let room = usize::try_from(charge.bytes)
+                .unwrap_or(0)
+                .min(ROOM_BYTES_MAX);
             Sink::Plain(Vec::with_capacity(room))
         } else if coding.eq_ignore_ascii_case(b"gzip") || coding.eq_ignore_ascii_case(b"x-gzip") {
             let grown = coded
@@ -116,9 +154,7 @@ impl Capture {
         Ok(Capture {
             sink,
             bytes_max,
-            budget: budget.clone(),
-            counted: 0,
-            reserved,
+            charge,
         })
     }
 
@@ -128,13 +164,11 @@ impl Capture {
         bytes_max: u64,
         budget: &Budget,
     ) -> Result<Capture, MemberFailure> {
-        let reserved = reserve(declared, bytes_max, budget)?;
+        let charge = reserve(declared, bytes_max, budget)?;
         Ok(Capture {
-            sink: Sink::Raw(Segments::expecting(reserved)),
+            sink: Sink::Raw(Segments::expecting(charge.bytes)),
             bytes_max,
-            budget: budget.clone(),
-            counted: 0,
-            reserved,
+            charge,
         })
     }
 
@@ -184,10 +218,7 @@ impl Capture {
         if len > self.bytes_max {
             return Err(MemberFailure::Truncated);
         }
-        let owed = len.saturating_sub(self.reserved.max(self.counted));
-        self.budget.take(owed)?;
-        self.counted = self.counted.max(len);
-        Ok(())
+        self.charge.take(len.saturating_sub(self.charge.bytes))
     }
 
     /// The whole body, once its last byte was pushed.
@@ -197,6 +228,7 @@ impl Capture {
             decoder.try_finish().map_err(|_| MemberFailure::Encoding)?;
             self.count()?;
         }
+        self.charge.keep();
         match self.sink {
             Sink::Raw(kept) => Ok(kept.into_one()),
             Sink::Plain(kept) => Ok(kept),
@@ -205,22 +237,31 @@ impl Capture {
     }
 
     /// As [`Capture::finish`], in the pieces it is kept in.
-    pub(crate) fn finish_in_pieces(self) -> Result<Segments, MemberFailure> {
-        match self.sink {
-            Sink::Raw(kept) => Ok(kept),
-            _ => self.finish().map(|kept| Segments::of(vec![kept])),
+    pub(crate) fn finish_in_pieces(mut self) -> Result<Segments, MemberFailure> {
+        if let Sink::Raw(kept) = &mut self.sink {
+            self.charge.keep();
+            return Ok(std::mem::take(kept));
         }
+        self.finish().map(|kept| Segments::of(vec![kept]))
     }
 }
 
-/// Takes a declared length out of the budget, and says how much that was.
-fn reserve(declared: Option<u64>, bytes_max: u64, budget: &Budget) -> Result<u64, MemberFailure> {
+/// Takes a declared length out of the budget.
+fn reserve(
+    declared: Option<u64>,
+    bytes_max: u64,
+    budget: &Budget,
+) -> Result<Charge, MemberFailure> {
     let length = declared.unwrap_or(0);
     if length > bytes_max {
         return Err(MemberFailure::Truncated);
     }
-    budget.take(length)?;
-    Ok(length)
+    let mut charge = Charge {
+        budget: budget.clone(),
+        bytes: 0,
+    };
+    charge.take(length)?;
+    Ok(charge)
 }
 
 #[cfg(test)]
@@ -305,11 +346,15 @@ mod tests {
     fn members_share_the_budget_of_their_fan_out() {
         let budget = Budget::new(Some(8));
         assert_eq!(run(b"", b"12345", 100, &budget), Ok(b"12345".to_vec()));
-        assert!(!budget.is_spent());
         assert_eq!(
             run(b"", b"1234", 100, &budget),
             Err(MemberFailure::AggregateCap)
         );
-        assert!(budget.is_spent());
+        assert!(budget.is_spent(), "for members that are not asked yet");
+        let declared = Capture::new(b"", Some(4), 100, &budget).map(|_| ());
+        assert_eq!(declared, Err(MemberFailure::AggregateCap));
+        drop(Capture::new(b"", Some(3), 100, &budget).expect("there is room"));
+        let rest = run(b"", b"123", 100, &budget);
+        assert_eq!(rest, Ok(b"123".to_vec()), "what failed is given back");
     }
 }

@@ -25,7 +25,7 @@ pub(crate) fn head_limits() -> HeadLimits {
 /// Most virtual backends a request may pass before it must have met an origin.
 pub const HOPS_MAX: usize = 16;
 /// Most other members that a request is offered when one cannot be reached.
-pub const FAILOVERS_MAX: usize = 4;
+pub const FAILOVERS_MAX: usize = 16;
 /// Least length of a body that is compressed, where it is known: below it the head weighs more.
 pub const COMPRESSED_BYTES_MIN: u64 = KIB;
 /// Most bodies that a shard compresses at once.

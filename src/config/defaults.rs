@@ -189,7 +189,7 @@ pub const GOOD_STATUS: Preset<&str> = preset("100-399", "ALB, 2.1");
 /// Status of the answer when a user router can ask nobody.
 pub const NO_ROUTE_STATUS: Preset<u16> = preset(502, "ALB, 2.2");
 /// Members tried after the first.
-pub const RETRY_ATTEMPTS: Preset<u8> = preset(2, "ringway");
+pub const RETRY_ATTEMPTS: Preset<u8> = preset(10, "ringway");
 /// The same of a user router, whose targets do not stand for one another.
 pub const ROUTER_RETRY_ATTEMPTS: Preset<u8> = preset(0, "ringway");
 /// Retries in flight, in percent of the requests in flight.

@@ -45,7 +45,7 @@ pub(super) struct Tries<'a> {
     /// The request's own deadline.
     last_at: u64,
     /// Members that failed it.
-    tried: SmallVec<[BackendId; FAILOVERS_MAX]>,
+    tried: SmallVec<[BackendId; 4]>,
     /// How many of those tries were not free.
     retried: u8,
     /// When the try began, of all but the first.

@@ -230,7 +230,7 @@ fn a_user_router_compiles_to_routes_and_its_targets_are_its_pool() {
 fn retries_have_defaults_and_are_off_at_0_attempts() {
     let compiled = over_two("{pool: [a, b]}");
     let default = Retry {
-        attempts_max: 2,
+        attempts_max: 10,
         budget_percent: 20,
         floor_per_second: 10,
         body_bytes_max: 65_536,

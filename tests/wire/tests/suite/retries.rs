@@ -414,6 +414,28 @@ fn a_client_that_waits_to_be_told_to_send_is_told_when_its_member_breaks_off() {
 }
 
 #[test]
+fn nothing_is_lost_while_one_of_many_members_can_answer() {
+    let refusing: Vec<_> = (0..4).map(|_| Port::claim()).collect();
+    let resetting: Vec<_> = (0..4).map(|_| silent()).collect();
+    let good = good();
+    let names = ["a", "b", "c", "d", "e", "f", "g", "h"];
+    let dead = refusing.iter().map(Port::address);
+    let addresses = dead.chain(resetting.iter().map(Origin::address));
+    let mut listed: Vec<_> = names
+        .iter()
+        .zip(addresses)
+        .map(|(n, a)| (*n, a, ""))
+        .collect();
+    listed.push(("good", good.address(), ""));
+    let budget = "retry: {budget_percent: 100, floor_per_second: 1000}";
+    let ringway = Setup::new(pool(&listed, &[budget])).shards(1).start();
+    for turn in 0..2 * listed.len() {
+        assert_eq!(ask(&ringway, "GET", "").0, 200, "{turn}");
+    }
+    ringway.stop();
+}
+
+#[test]
 fn no_more_members_are_asked_than_the_attempts_allow() {
     for (attempts, tried) in [(0, 1), (1, 2), (2, 3)] {
         let members: Vec<_> = (0..4).map(|_| silent()).collect();
