@@ -4,7 +4,7 @@
 //! them as they come, joins their series in pool order, writes one body. Called by the shards'
 //! fan-out; calls [`crate::parse`], [`crate::reduce`] and [`crate::write`].
 
-mod conclude;
+pub(crate) mod conclude;
 mod contract;
 #[cfg(test)]
 mod model;
@@ -14,7 +14,7 @@ mod tests;
 
 pub use contract::{
     Answer, GroupEvents, GroupSpec, MemberSpec, MergeOptions, Merged, Progress, Retry, Slot,
-    SlotFailure,
+    SlotFailure, SlotRead,
 };
 
 use crate::arena::Arena;
@@ -100,6 +100,8 @@ pub struct Merge<'a> {
     leading_run: Option<usize>,
     reducer: Reducer<'a>,
     joined: Vec<(Origin, Series<'a>)>,
+    /// Label sets joined so far.
+    joined_sets: usize,
     listed: u64,
     output: Output,
     merged: Merged,
@@ -167,6 +169,7 @@ impl<'a> Merge<'a> {
             leading_run: None,
             reducer: Reducer::new(rules, 0),
             joined: Vec::new(),
+            joined_sets: 0,
             listed: 0,
             output: Output::default(),
             merged: Merged::default(),
@@ -340,6 +343,11 @@ impl<'a> Merge<'a> {
             Ok(parsed) => {
                 self.merged.series += parsed.series.len() as u64;
                 self.merged.samples += parsed.samples;
+                self.merged.reads.push(SlotRead {
+                    slot: self.slot_at(index),
+                    series: parsed.series.len() as u64,
+                    samples: parsed.samples,
+                });
                 SlotState::Usable(parsed, status)
             }
             Err(failure) => SlotState::Failed(failure),
@@ -427,10 +435,11 @@ impl<'a> Merge<'a> {
             }
             used += COMPARE_UNITS * self.runs.len().max(1);
             self.join_next();
-            if self.joined.is_empty() {
+            if self.joined.is_empty() || self.is_beyond_limit() {
                 self.conclude_writing();
                 return used;
             }
+            self.joined_sets += 1;
             if self.kind == ResultKind::List {
                 used += self.write_listed();
             } else {

@@ -6,7 +6,7 @@
 use super::{GroupEvents, GroupSpec, Merge, Phase, Retry, Slot, SlotFailure, SlotState};
 use crate::error::MemberFailure;
 use crate::limits::WARNINGS_MAX;
-use crate::plan::{Ask, Sharing};
+use crate::plan::{Ask, Endpoint, Sharing};
 use crate::reduce::{Reducer, Rules};
 use crate::series::ResultKind;
 use crate::strategy::Strategy;
@@ -17,6 +17,9 @@ use super::order::Run;
 /// Texts of `execution` errors that one server gives whenever a part of its series would: a label
 /// set that is there twice stays so when there are more series.
 const MONOTONE_ERRORS: [&str; 3] = ["same labelset", "duplicate series", "multiple matches"];
+
+/// What a server says when the parameter `limit` cuts its answer off.
+pub(crate) const LIMIT_WARNING: &str = "results truncated due to limit";
 
 impl<'a> Merge<'a> {
     /// All slots are settled: takes stock and begins the answer. Returns units used.
@@ -238,6 +241,29 @@ impl<'a> Merge<'a> {
         }
     }
 
+    /// Something is missing of the answer.
+    fn miss(&mut self, text: String) {
+        self.warn(&text);
+        self.merged.missing.push(text);
+    }
+
+    /// The client wants no more series. Returns whether the one at hand is too many.
+    pub(super) fn is_beyond_limit(&mut self) -> bool {
+        let is_query = matches!(self.plan.endpoint, Endpoint::Query | Endpoint::QueryRange);
+        let is_over = self
+            .options
+            .limit
+            .is_some_and(|limit| self.joined_sets >= limit);
+        if !is_query || !is_over {
+            return false;
+        }
+        let text = LIMIT_WARNING.to_owned();
+        if !self.warnings.contains(&text) {
+            self.warnings.push(text);
+        }
+        true
+    }
+
     fn note_missing_groups(&mut self, usable: usize) {
         let is_asked = |group: &usize| self.plan.ask.includes(*group);
         let configured = (0..self.groups.len()).filter(is_asked).count();
@@ -255,7 +281,7 @@ impl<'a> Merge<'a> {
         if !dead.is_empty() {
             let live = configured - dead.len();
             let names = dead.join(", ");
-            self.warn(&format!(
+            self.miss(format!(
                 "partial answer: {live} of {configured} replica groups are live; missing: {names}"
             ));
         }
@@ -277,7 +303,7 @@ impl<'a> Merge<'a> {
                     "partial answer: replica group {name} gave no usable answer to {variant}: {reason}"
                 ),
             };
-            self.warn(&text);
+            self.miss(text);
         }
     }
 

@@ -57,6 +57,8 @@ pub struct MergeOptions {
     pub samples_max: u64,
     /// Most series that one request may read (`alb.tsm.max_series`).
     pub series_max: u64,
+    /// Series that the answer to a query is cut off after, with a warning; `None`: it never is.
+    pub limit: Option<usize>,
 }
 
 impl Default for MergeOptions {
@@ -67,6 +69,7 @@ impl Default for MergeOptions {
             aggregates_histograms: false,
             samples_max: crate::limits::SAMPLES_DEFAULT,
             series_max: crate::limits::SERIES_DEFAULT,
+            limit: None,
         }
     }
 }
@@ -144,6 +147,17 @@ pub struct SlotFailure {
     pub reason: MemberFailure,
 }
 
+/// What was read of a slot.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct SlotRead {
+    /// Which slot.
+    pub slot: Slot,
+    /// Its series.
+    pub series: u64,
+    /// Its samples.
+    pub samples: u64,
+}
+
 /// Why a request should be planned and asked a second time, carefully
 /// ([`crate::PlanOptions::care`]): the samples show that what was left to the servers cannot
 /// be combined exactly.
@@ -188,6 +202,8 @@ pub struct Merged {
     /// Why the answer may differ from one server's although all groups answered; `strict` turns
     /// these into an error (decision 25).
     pub inexact: Vec<String>,
+    /// What is missing of a partial answer, in words.
+    pub missing: Vec<String>,
     /// Set when a second plan would be exact where this answer may not be.
     pub retry: Option<Retry>,
     /// All warnings in the body, the members' and ours.
@@ -196,6 +212,8 @@ pub struct Merged {
     pub series: u64,
     /// Samples read, over all answers.
     pub samples: u64,
+    /// The same by slot.
+    pub reads: Vec<SlotRead>,
     /// Counts per group and variant.
     pub events: Vec<GroupEvents>,
     /// Samples where two groups disagree, under dedup.

@@ -116,3 +116,20 @@ fn the_freshest_sample_counts() {
         assert_eq!(merged.inexact.len(), doubts, "{text}");
     }
 }
+
+/// The parameter `limit` of a query cuts the merged series off, and says so as a server does.
+#[test]
+fn a_limit_cuts_queries_only() {
+    let series = |job: &str| format!(r#"{{"metric":{{"job":"{job}"}},"value":[1,"1"]}}"#);
+    let (one, two_) = (series("a"), series("b"));
+    let plan = plan(&Endpoint::Query, Some("x"), &PlanOptions::default());
+    for (limit, expected) in [(None, 2), (Some(1), 1), (Some(2), 2)] {
+        let options = MergeOptions {
+            limit,
+            ..MergeOptions::default()
+        };
+        let (merged, text) = merge_with(&plan, &two(), options, &[Vector(&two_), Vector(&one)], 1);
+        assert_eq!(text.matches("\"metric\"").count(), expected, "{text}");
+        assert_eq!(merged.warnings.len(), 2 - expected, "{text}");
+    }
+}
