@@ -14,6 +14,7 @@ use std::pin::Pin;
 use std::rc::Rc;
 
 use crate::arena::Arena;
+use crate::document::Trim;
 use crate::error::MemberFailure;
 use crate::eval::env::Env;
 use crate::eval::error::EvalError;
@@ -150,9 +151,14 @@ impl<'a> Evaluation<'a> {
         options: &MergeOptions,
     ) -> Self {
         let members: usize = groups.iter().map(|group| group.members.len()).sum();
+        // Of the whole answer, not of its parts.
+        let of_part = MergeOptions {
+            trim: Trim::default(),
+            ..options.clone()
+        };
         let merge = |part: &'a crate::plan::Part| {
             let first = part.first_variant * members;
-            Merge::with_slots(arena, first, &part.plan, groups, options.clone())
+            Merge::with_slots(arena, first, &part.plan, groups, of_part.clone())
         };
         Self {
             arena,
@@ -235,9 +241,9 @@ impl<'a> Evaluation<'a> {
         let members: usize = self.groups.iter().map(|group| group.members.len()).sum();
         let variants = local.parts.iter().map(|part| part.plan.variants.len());
         let first_slot = members * variants.sum::<usize>();
-        let samples_max = self.options.samples_max;
+        let options = self.options.clone();
         self.work = Some(Box::pin(async move {
-            work(arena, first_slot, local, &pace, (answers, samples_max)).await
+            work(arena, first_slot, local, &pace, (answers, options)).await
         }));
     }
 
@@ -259,6 +265,15 @@ impl<'a> Evaluation<'a> {
         }
         for failure in &mut merged.failures {
             failure.slot.variant += first;
+        }
+        for read in &mut merged.reads {
+            read.slot.variant += first;
+        }
+        self.merged.reads.append(&mut merged.reads);
+        for text in merged.missing.drain(..) {
+            if !self.merged.missing.contains(&text) {
+                self.merged.missing.push(text);
+            }
         }
         self.merged.events.append(&mut merged.events);
         self.merged.failures.append(&mut merged.failures);
@@ -365,7 +380,7 @@ async fn work<'a>(
     first_slot: usize,
     local: &'a Local,
     pace: &Pace,
-    (answers, samples_max): (Vec<Vec<Vec<u8>>>, u64),
+    (answers, options): (Vec<Vec<Vec<u8>>>, MergeOptions),
 ) -> Result<Said, EvalError> {
     let env = Env {
         bump: arena.bump(),
@@ -381,6 +396,7 @@ async fn work<'a>(
     for source in &local.sources {
         let samples = collect::join(&env, &read[source.parts.clone()]).await?;
         let points = samples.len() as u64 * source.steps as u64;
+        let samples_max = options.samples_max;
         if points > samples_max {
             return Err(EvalError::Execution(format!(
                 "{} series at {} steps make {points} samples, more than {samples_max} ({}): ask for \
@@ -396,7 +412,7 @@ async fn work<'a>(
         });
     }
     let value = evaluate(&env, &parts, local.clock.grid, &local.tree).await?;
-    let body = write::write(&env, local, value).await?;
+    let body = write::write(&env, local, value, options.trim.limit).await?;
     let notes = env.notes.take();
     Ok(Said {
         body,

@@ -57,10 +57,11 @@ pub use error::MemberFailure;
 pub use execute::Execution;
 pub use merge::{
     Answer, GroupEvents, GroupSpec, MemberSpec, Merge, MergeOptions, Merged, Progress, Retry, Slot,
-    SlotFailure, merge_one,
+    SlotFailure, SlotRead, merge_one,
 };
 pub use plan::{
     Ask, Care, Clock, Dialect, Endpoint, Explanation, Grid, Plan, PlanOptions, PlanWarning,
     Variant, Window, label_asked_for, plan,
 };
 pub use strategy::Strategy;
+pub use write::{error_body, write_string};

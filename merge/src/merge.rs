@@ -4,7 +4,7 @@
 //! them as they come, joins their series in pool order, writes one body. Called by the shards'
 //! fan-out; calls [`crate::parse`], [`crate::reduce`] and [`crate::write`].
 
-mod conclude;
+pub(crate) mod conclude;
 mod contract;
 mod document;
 #[cfg(test)]
@@ -15,7 +15,7 @@ mod tests;
 
 pub use contract::{
     Answer, GroupEvents, GroupSpec, MemberSpec, MergeOptions, Merged, Progress, Retry, Slot,
-    SlotFailure,
+    SlotFailure, SlotRead,
 };
 
 use crate::arena::Arena;
@@ -346,6 +346,11 @@ impl<'a> Merge<'a> {
             Ok(parsed) => {
                 self.merged.series += parsed.series.len() as u64;
                 self.merged.samples += parsed.samples;
+                self.merged.reads.push(SlotRead {
+                    slot: self.slot_at(index),
+                    series: parsed.series.len() as u64,
+                    samples: parsed.samples,
+                });
                 SlotState::Usable(parsed, status)
             }
             Err(failure) => SlotState::Failed(failure),

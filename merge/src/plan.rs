@@ -167,6 +167,15 @@ impl Plan {
         self.local.is_some()
     }
 
+    /// Returns whether windows of time are evaluated here. Versions differ in what a window holds.
+    pub fn evaluates_windows(&self) -> bool {
+        self.local.as_ref().is_some_and(|local| {
+            let is_raw = local.sources.iter().any(|source| source.windows.is_some());
+            let is_subquery = |node: &Node| matches!(node, Node::Subquery(_));
+            is_raw || local.tree.find(&is_subquery).is_some()
+        })
+    }
+
     fn new(endpoint: &Endpoint, strategy: Strategy) -> Self {
         Self {
             strategy,

@@ -40,7 +40,7 @@ impl Output {
 }
 
 /// Appends a JSON string.
-pub(crate) fn write_string(out: &mut Vec<u8>, text: &str) {
+pub fn write_string(out: &mut Vec<u8>, text: &str) {
     out.push(b'"');
     let mut rest = text.as_bytes();
     while let Some(at) = rest
@@ -101,7 +101,7 @@ pub(crate) fn write_texts(out: &mut Vec<u8>, name: &str, texts: &[String]) {
 }
 
 /// Returns an error envelope.
-pub(crate) fn error_body(kind: &str, message: &str, warnings: &[String]) -> Vec<u8> {
+pub fn error_body(kind: &str, message: &str, warnings: &[String]) -> Vec<u8> {
     let mut out = b"{\"status\":\"error\",\"errorType\":".to_vec();
     write_string(&mut out, kind);
     out.extend_from_slice(b",\"error\":");

@@ -25,7 +25,7 @@ use crate::latency;
 use crate::limits::{LINGER_BYTES_MAX, LINGER_TIME, head_limits};
 use crate::mechanism::{self, time_series_merge};
 use crate::metrics::{BackendCells, Count};
-use crate::passage::{Asked, Front, Passage};
+use crate::passage::{Asked, Front, Passage, path_below};
 use crate::plan::{BackendId, Latency, Listener, PathRule};
 use crate::reply;
 use crate::respond::{self, Answer, Failure, Fault, Frame};
@@ -323,7 +323,7 @@ async fn answer(
     let asked = Asked {
         head: &client.head,
         bytes: &client.head_text,
-        strip: routed.strip,
+        path: path_below(client.head.path(&client.head_text), routed.strip),
     };
     // For a password that has to be checked, and for what is said when nobody is asked; an exchange sets deadlines of
     // its own.

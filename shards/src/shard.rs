@@ -22,6 +22,7 @@ use crate::compress::Places;
 use crate::headers::Server;
 use crate::limits::DEADLINE_TICK;
 use crate::link::{Check, Command, Event, ShardEnd, ShardId};
+use crate::mechanism::time_series_merge::Known;
 use crate::metrics::{BackendCells, Cells, Count, LoginCells};
 use crate::peers::{PeerGroup, Peers, REAP_EVERY};
 use crate::plan::{Backend, BackendId, BackendKind, ListenerId, Plan};
@@ -73,6 +74,8 @@ pub(crate) struct Active {
     pub(crate) dog: Watchdog,
     /// This server, as heads tell of it.
     pub(crate) server: Server,
+    /// What the servers of each pool are, as far as requests had to know.
+    pub(crate) servers: Known,
     origins: Vec<Option<Rc<PeerGroup>>>,
     cells: Vec<Rc<BackendCells>>,
     events: Sender<(ShardId, Event)>,
@@ -156,6 +159,17 @@ impl Shard {
         self.report(Event::Conflict {
             alb: cells.name().into(),
             groups: groups(),
+        });
+    }
+
+    /// Tells the control core that the members of an ALB speak different PromQL; it logs that.
+    pub(crate) fn note_versions(&self, cells: &BackendCells, versions: impl FnOnce() -> String) {
+        if cells.versions_said.replace(true) {
+            return;
+        }
+        self.report(Event::MixedVersions {
+            alb: cells.name().into(),
+            versions: versions(),
         });
     }
 
@@ -260,6 +274,7 @@ impl Shard {
             login_cells: self.cells.logins.clone(),
             dog: self.dog.clone(),
             server: Server::named(&plan.server_name),
+            servers: Known::default(),
             events: self.events.clone(),
             shard: self.id,
             plan: plan.clone(),

@@ -29,7 +29,7 @@ impl Trim {
         match endpoint {
             Endpoint::Query | Endpoint::QueryRange => {
                 trim.limit = nonzero("limit");
-                if trim.limit.is_some() {
+                if number("limit").is_some() {
                     trim.withheld = &["limit"];
                 }
             }
@@ -106,7 +106,7 @@ mod tests {
             (&labels, "x", None, 0),
             (&labels, "-1", None, 0),
             (&query, "5", Some(5), 1),
-            (&query, "0", None, 0),
+            (&query, "0", None, 1),
             (&query, "x", None, 0),
             (&metadata, "0", Some(0), 0),
             (&metadata, "-1", None, 0),

@@ -1,6 +1,7 @@
 //! Whole executions: parts of several windows, the query as it was written, budgets, refusals.
 
 use super::*;
+use crate::document::Trim;
 use crate::limits::ARENA_BYTES_DEFAULT;
 use crate::plan::{Clock, Dialect, Endpoint, Grid, PlanOptions, Window, plan};
 
@@ -224,4 +225,68 @@ fn doubts_of_parts_are_kept() {
         (1, 1),
         "{text}"
     );
+}
+
+/// What each slot was read of is told by it, and what is missing in words.
+#[test]
+fn reads_and_gaps_are_told() {
+    let plan = planned("sum(a) / sum(b)");
+    let (merged, _) = executed(&plan, &MergeOptions::default(), |group, variant| {
+        match (group, variant) {
+            (1, 1) => (500, "no".to_owned()),
+            _ => one(1),
+        }
+    });
+    let mut slots: Vec<(usize, usize)> = merged
+        .reads
+        .iter()
+        .map(|read| (read.slot.variant, read.slot.group))
+        .collect();
+    slots.sort_unstable();
+    assert_eq!(slots, [(0, 0), (0, 1), (1, 0)]);
+    assert!(
+        merged
+            .reads
+            .iter()
+            .all(|read| (read.series, read.samples) == (1, 1))
+    );
+    assert_eq!(merged.missing.len(), 1);
+    assert!(merged.missing[0].starts_with("partial answer: replica group b"));
+}
+
+/// A limit is of the whole answer and not of its parts.
+#[test]
+fn a_limit_cuts_what_is_evaluated() {
+    let plan = planned("a * on (n) b");
+    let series = |n: usize| format!(r#"{{"metric":{{"n":"{n}"}},"value":[1700000000,"2"]}}"#);
+    let say = |group: usize, _| vector(&format!("{},{}", series(2 * group), series(2 * group + 1)));
+    for (limit, expected, is_cut) in [(None, 4, false), (Some(3), 3, true), (Some(4), 4, false)] {
+        let options = MergeOptions {
+            trim: Trim {
+                limit,
+                ..Trim::default()
+            },
+            ..MergeOptions::default()
+        };
+        let (merged, text) = executed(&plan, &options, say);
+        assert_eq!(text.matches("\"metric\"").count(), expected, "{text}");
+        let warning = merged
+            .warnings
+            .iter()
+            .any(|text| text == "results truncated due to limit");
+        assert_eq!(warning, is_cut, "{text}");
+    }
+}
+
+/// Only what stands in a window differs with the version of the servers.
+#[test]
+fn windows_that_are_evaluated_here_are_known() {
+    for (query, expected) in [
+        ("sum(a)", false),
+        ("sum(a) / sum(b)", false),
+        ("rate(a[5m]) / rate(b[5m])", false),
+        ("max_over_time(sum(a)[5m:1m])", true),
+    ] {
+        assert_eq!(planned(query).evaluates_windows(), expected, "{query}");
+    }
 }

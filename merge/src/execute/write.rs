@@ -4,12 +4,18 @@ use crate::eval::env::Env;
 use crate::eval::error::{EvalError, Outcome};
 use crate::eval::value::{Samples, Series, Value, is_absent};
 use crate::labels::{LabelSet, compare};
+use crate::merge::conclude::LIMIT_WARNING;
 use crate::number::{write_float, write_time};
 use crate::plan::{Grid, Local};
 use crate::write::{Output, write_labels, write_string};
 
 /// Writes up to the end of `data`.
-pub(super) async fn write(env: &Env<'_>, local: &Local, value: Value<'_>) -> Outcome<Vec<Vec<u8>>> {
+pub(super) async fn write(
+    env: &Env<'_>,
+    local: &Local,
+    value: Value<'_>,
+    limit: Option<u64>,
+) -> Outcome<Vec<Vec<u8>>> {
     let mut out = Output::default();
     let grid = local.clock.grid;
     out.put(b"{\"status\":\"success\",\"data\":{\"resultType\":");
@@ -43,11 +49,13 @@ pub(super) async fn write(env: &Env<'_>, local: &Local, value: Value<'_>) -> Out
             match local.is_instant {
                 true => {
                     out.put(b"\"vector\",\"result\":[");
+                    cut_off(env, &mut series, limit);
                     vector(env, &mut out, &grid, &series).await;
                 }
                 false => {
                     out.put(b"\"matrix\",\"result\":[");
                     series.sort_by(|a, b| compare(a.labels, b.labels));
+                    cut_off(env, &mut series, limit);
                     matrix(env, &mut out, &grid, &series).await;
                 }
             }
@@ -68,6 +76,21 @@ pub(super) async fn write(env: &Env<'_>, local: &Local, value: Value<'_>) -> Out
     }
     out.put(b"}");
     Ok(out.finish())
+}
+
+/// Leaves as many series as the client wants, and says so.
+fn cut_off(env: &Env<'_>, series: &mut Vec<Series<'_>>, limit: Option<u64>) {
+    let Some(limit) = limit.and_then(|limit| usize::try_from(limit).ok()) else {
+        return;
+    };
+    series.retain(|one| !one.column.is_empty());
+    if series.len() > limit {
+        series.truncate(limit);
+        env.notes
+            .borrow_mut()
+            .warnings
+            .push(LIMIT_WARNING.to_owned());
+    }
 }
 
 /// Two series of one label set are an error, of an instant query only where both have a sample.

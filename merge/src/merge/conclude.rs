@@ -19,6 +19,9 @@ use super::order::Run;
 /// set that is there twice stays so when there are more series.
 const MONOTONE_ERRORS: [&str; 3] = ["same labelset", "duplicate series", "multiple matches"];
 
+/// What a server says when the parameter `limit` cuts its answer off.
+pub(crate) const LIMIT_WARNING: &str = "results truncated due to limit";
+
 impl<'a> Merge<'a> {
     /// All slots are settled: takes stock and begins the answer. Returns units used.
     pub(super) fn conclude_reading(&mut self) -> usize {
@@ -243,6 +246,12 @@ impl<'a> Merge<'a> {
         }
     }
 
+    /// Something is missing of the answer.
+    fn miss(&mut self, text: String) {
+        self.warn(&text);
+        self.merged.missing.push(text);
+    }
+
     fn note_missing_groups(&mut self, usable: usize) {
         let is_asked = |group: &usize| self.plan.ask.includes(*group);
         let configured = (0..self.groups.len()).filter(is_asked).count();
@@ -260,7 +269,7 @@ impl<'a> Merge<'a> {
         if !dead.is_empty() {
             let live = configured - dead.len();
             let names = dead.join(", ");
-            self.warn(&format!(
+            self.miss(format!(
                 "partial answer: {live} of {configured} replica groups are live; missing: {names}"
             ));
         }
@@ -282,7 +291,7 @@ impl<'a> Merge<'a> {
                     "partial answer: replica group {name} gave no usable answer to {variant}: {reason}"
                 ),
             };
-            self.warn(&text);
+            self.miss(text);
         }
     }
 

@@ -148,6 +148,17 @@ pub struct SlotFailure {
     pub reason: MemberFailure,
 }
 
+/// What was read of a slot.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct SlotRead {
+    /// Which slot.
+    pub slot: Slot,
+    /// Its series.
+    pub series: u64,
+    /// Its samples.
+    pub samples: u64,
+}
+
 /// Why a request should be planned and asked a second time, carefully
 /// ([`crate::PlanOptions::care`]): the samples show that what was left to the servers cannot
 /// be combined exactly.
@@ -192,6 +203,8 @@ pub struct Merged {
     /// Why the answer may differ from one server's although all groups answered; `strict` turns
     /// these into an error (decision 25).
     pub inexact: Vec<String>,
+    /// What is missing of a partial answer, in words.
+    pub missing: Vec<String>,
     /// Set when a second plan would be exact where this answer may not be.
     pub retry: Option<Retry>,
     /// All warnings in the body, the members' and ours.
@@ -200,6 +213,8 @@ pub struct Merged {
     pub series: u64,
     /// Samples read, over all answers.
     pub samples: u64,
+    /// The same by slot.
+    pub reads: Vec<SlotRead>,
     /// Counts per group and variant.
     pub events: Vec<GroupEvents>,
     /// Samples where two groups disagree, under dedup.

@@ -1,5 +1,6 @@
 //! What of a merge is particular to documents, and to answers that are cut short.
 
+use super::conclude::LIMIT_WARNING;
 use super::{Merge, Phase, Slot, SlotState};
 use crate::document::{self, Document, Joining};
 use crate::error::MemberFailure;
@@ -7,9 +8,6 @@ use crate::labels::Label;
 use crate::parse;
 use crate::plan::Endpoint;
 use crate::series::Parsed;
-
-/// Prometheus' own words.
-const TRUNCATED: &str = "results truncated due to limit";
 
 /// Reads one answer, of either kind.
 #[derive(Debug)]
@@ -93,8 +91,8 @@ impl<'a> Merge<'a> {
         if self.label_sets < limit {
             return false;
         }
-        if !self.warnings.iter().any(|text| text == TRUNCATED) {
-            self.warnings.push(TRUNCATED.to_owned());
+        if !self.warnings.iter().any(|text| text == LIMIT_WARNING) {
+            self.warnings.push(LIMIT_WARNING.to_owned());
         }
         true
     }

@@ -12,6 +12,12 @@ pub struct Dialect {
     pub minor: u32,
 }
 
+impl std::fmt::Display for Dialect {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}.{}", self.major, self.minor)
+    }
+}
+
 impl Default for Dialect {
     /// What servers are taken for that do not say their version.
     fn default() -> Self {

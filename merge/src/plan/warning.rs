@@ -1,5 +1,7 @@
 //! Why a plan may not be exact.
 
+use super::Dialect;
+
 /// Why the plan may not be exact over several groups.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
@@ -12,6 +14,26 @@ pub enum PlanWarning {
     InjectedLabel {
         /// The label.
         label: String,
+    },
+    /// The members are servers of different major versions.
+    #[error(
+        "replica groups run Prometheus {first} and {other}, which evaluate differently: this \
+             answer follows {first}"
+    )]
+    MixedVersions {
+        /// What is followed here.
+        first: Dialect,
+        /// Another member's.
+        other: Dialect,
+    },
+    /// No member says its version, and windows are evaluated here.
+    #[error(
+        "no server says its version: ranges are evaluated as Prometheus {assumed} does; \
+             alb.tsm.promql_version sets it"
+    )]
+    UnknownVersion {
+        /// What is followed here.
+        assumed: Dialect,
     },
     /// The text is not understood; it is sent as is.
     #[error("query cannot be planned ({reason}): the answer may not cover all replica groups")]

@@ -33,7 +33,10 @@ const DOORS: &[(&[&str], &[&str])] = &[
         ],
         &["io/Cargo.toml"],
     ),
-    (&["bumpalo", "promql-parser", "regex"], &["merge/Cargo.toml"]),
+    (
+        &["bumpalo", "promql-parser", "regex"],
+        &["merge/Cargo.toml"],
+    ),
     // The bench measures it alone, as the mark the merge is held against.
     (&["simd-json"], &["merge/Cargo.toml", "bench/Cargo.toml"]),
     (

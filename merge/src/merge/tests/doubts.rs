@@ -1,6 +1,7 @@
 //! What a merge finds in the samples: doubts that a second plan settles, budgets, groups left out.
 
 use super::*;
+use crate::document::Trim;
 
 /// What the samples show to be inexact asks for a careful second plan.
 #[test]
@@ -114,5 +115,25 @@ fn the_freshest_sample_counts() {
         let (merged, text) = merge_with(part, &two(), MergeOptions::default(), &reports, 1);
         assert!(text.contains(expected.as_str()), "{text}");
         assert_eq!(merged.inexact.len(), doubts, "{text}");
+    }
+}
+
+/// The parameter `limit` of a query cuts the merged series off, and says so as a server does.
+#[test]
+fn a_limit_cuts_queries_only() {
+    let series = |job: &str| format!(r#"{{"metric":{{"job":"{job}"}},"value":[1,"1"]}}"#);
+    let (one, two_) = (series("a"), series("b"));
+    let plan = plan(&Endpoint::Query, Some("x"), &PlanOptions::default());
+    for (limit, expected) in [(None, 2), (Some(1), 1), (Some(2), 2)] {
+        let options = MergeOptions {
+            trim: Trim {
+                limit,
+                ..Trim::default()
+            },
+            ..MergeOptions::default()
+        };
+        let (merged, text) = merge_with(&plan, &two(), options, &[Vector(&two_), Vector(&one)], 1);
+        assert_eq!(text.matches("\"metric\"").count(), expected, "{text}");
+        assert_eq!(merged.warnings.len(), 2 - expected, "{text}");
     }
 }

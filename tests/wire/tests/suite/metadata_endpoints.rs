@@ -208,7 +208,7 @@ fn exemplars_may_be_asked_for_by_form_and_others_not() {
     let ringway = start(&servers, &[]);
     let answer = ringway
         .client()
-        .send(&format!("POST /api/v1/rules {head}{form}"))
+        .send(format!("POST /api/v1/rules {head}{form}"))
         .answer();
     assert_eq!(answer.text(), "one");
     ringway.stop();
