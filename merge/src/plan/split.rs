@@ -146,11 +146,32 @@ fn rounds(node: &Node, dialect: Dialect) -> bool {
         } if !dialect.is_at_least(2, 49) => {
             matches!(arguments.as_slice(), [Node::Number(rank), _] if *rank == 1.0)
         }
-        Node::Call { function, .. } => matches!(*function, "round" | "floor" | "ceil"),
+        Node::Call { function, .. } => {
+            matches!(*function, "round" | "floor" | "ceil" | "changes" | "resets")
+        }
         Node::Aggregate(aggregate) => aggregate.operator == "count_values",
-        Node::Binary(binary) => binary.operator == "%",
+        Node::Binary(binary) => match binary.operator.as_str() {
+            "%" => true,
+            // Two sums that are equal on one server must be equal here.
+            "-" | "==" | "!=" => adds_up(&binary.left) && adds_up(&binary.right),
+            _ => false,
+        },
         _ => false,
     }
+}
+
+/// Whether numbers of several series are added up in it.
+fn adds_up(node: &Node) -> bool {
+    let is_sum = |node: &Node| {
+        matches!(
+            node,
+            Node::Aggregate(Aggregate {
+                operator: "sum" | "avg",
+                ..
+            })
+        )
+    };
+    node.find(&is_sum).is_some()
 }
 
 /// Whether only the presence of series counts.

@@ -218,6 +218,13 @@ const CUT: &[(&str, &[Asked<'_>])] = &[
     ("max_over_time(sum(x)[5m:1m])", &[(Sum, &["sum(x)"])]),
     // The last bits of a sum count: it is added up in the order of one server.
     ("round(sum(up))", &[(Dedup, &["up"])]),
+    ("sum(a) - sum(b)", &[(Dedup, &["a"]), (Dedup, &["b"])]),
+    (
+        "sum(a) - count(b)",
+        &[(Sum, &["sum(a)"]), (Sum, &["count(b)"])],
+    ),
+    ("sum(a) == avg(b)", &[(Dedup, &["a"]), (Dedup, &["b"])]),
+    ("changes(sum(a)[5m:1m])", &[(Dedup, &["a"])]),
     ("ceil(avg(up) * 10)", &[(Dedup, &["up"])]),
     ("round(count(up) / 3)", &[(Sum, &["count(up)"])]),
     (
