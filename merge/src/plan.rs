@@ -248,8 +248,8 @@ pub fn label_asked_for<'l>(text: &str, labels: &[&'l str]) -> Option<&'l str> {
         .find(|label| tree.find(&|node| asks(node, label)).is_some())
 }
 
-/// Most steps that the servers give in one answer.
-pub(crate) const STEPS_MAX: usize = 11_000;
+/// Most steps that the servers give in one answer: they refuse more than 11,000 from the first on.
+pub(crate) const STEPS_MAX: usize = 11_001;
 
 /// Plans a request. `query` is the PromQL text; the metadata paths have none. Never fails: what
 /// cannot be planned is sent as is and says so in a warning.
@@ -276,11 +276,17 @@ pub fn plan(endpoint: &Endpoint, query: Option<&str>, options: &PlanOptions) -> 
     if options.is_one_group && !options.fetches_only {
         return Plan::new(endpoint, Strategy::Dedup);
     }
-    // What every server refuses, or says alike.
-    let is_wide = |clock: Clock| clock.grid.count > STEPS_MAX;
-    let is_refused = is_range && matches!(tree.kind(), Kind::Matrix | Kind::Text);
-    if is_constant(&tree) || is_refused || options.clock.is_some_and(is_wide) {
+    if is_constant(&tree) {
         return Plan::pick(endpoint);
+    }
+    // What every server refuses. One that does not speaks for itself.
+    let is_wide = |clock: Clock| clock.grid.count > STEPS_MAX;
+    let has_no_range = is_range && matches!(tree.kind(), Kind::Matrix | Kind::Text);
+    if has_no_range || options.clock.is_some_and(is_wide) {
+        return Plan {
+            ask: Ask::AnyGroup,
+            ..unplanned("servers refuse such a range query".to_owned())
+        };
     }
     let injected = Injected::new(&options.injected_labels);
     let reacher = Reacher {

@@ -315,12 +315,15 @@ fn what_has_no_range_is_asked_of_any_group() {
             "{query}"
         );
     }
-    let wide = PlanOptions {
-        clock: Some(clock(Grid::range(0, 11_000, 1))),
-        ..PlanOptions::default()
-    };
-    let plan = plan(&Endpoint::QueryRange, Some("a / b"), &wide);
-    assert_eq!((plan.ask.clone(), plan.may_bypass()), (Ask::AnyGroup, true));
+    for (end, is_refused) in [(11_000, false), (11_001, true)] {
+        let options = PlanOptions {
+            clock: Some(clock(Grid::range(0, end, 1))),
+            ..PlanOptions::default()
+        };
+        let plan = plan(&Endpoint::QueryRange, Some("sum(a)"), &options);
+        assert_eq!(plan.ask == Ask::AnyGroup, is_refused, "{end}");
+        assert_eq!(!plan.warnings.is_empty(), is_refused, "{end}");
+    }
 }
 
 /// Contract: `sort` orders instant answers only.
