@@ -16,6 +16,7 @@ mod graph;
 mod guards;
 mod health;
 mod listeners;
+mod merging;
 mod networks;
 mod paths;
 mod pools;

@@ -6,6 +6,7 @@
 mod authenticator;
 mod backend;
 mod listener;
+mod merging;
 mod path;
 mod pool;
 pub mod spelling;
@@ -15,9 +16,10 @@ pub use authenticator::{
 };
 pub use backend::{
     Alb, Backend, BackendId, BackendKind, ForwardedHeaders, Latency, Origin, OriginProvider, Retry,
-    Scheme, TimeSeriesMerge,
+    Scheme,
 };
 pub use listener::{Listener, ListenerId, Network, Route, RouteTable};
+pub use merging::{Dialect, ExpectedGroups, QueryBudget, TimeSeriesMerge};
 pub use path::{Cors, Edit, EditAction, Edits, Handler, LocalAnswer, Matching, Methods, PathRule};
 pub use pool::{Mechanism, PoolId, PoolMember, PoolPlan};
 

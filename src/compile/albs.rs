@@ -1,13 +1,13 @@
 //! Settings of ALBs: which keys a mechanism has, and what they come to.
 
-use ringway_shards::plan::{Alb, BackendId, Mechanism, Retry, TimeSeriesMerge};
+use ringway_shards::plan::{Alb, BackendId, Mechanism, Retry};
 use serde_json::Value as Json;
 
 use super::context::Context;
 use super::graph::{Graph, pool_path};
 use super::pools::pool_id;
 use super::roster::{Entry, Roster};
-use super::{unless_zero, user_router};
+use super::{merging, unless_zero, user_router};
 use crate::config::alb::{Alb as Written, PoolEntry};
 use crate::config::backends::Backend;
 use crate::config::defaults::Preset;
@@ -91,8 +91,8 @@ pub(super) fn alb(
         retry: retry(context, &block, written, mechanism),
         user_router: router.map(|router| user_router::compile(context, roster, entry.name, router)),
         tsm: match merges {
-            true => merge_settings(context, &block, written),
-            false => TimeSeriesMerge::default(),
+            true => Box::new(merging::compile(context, &block, written)),
+            false => Box::default(),
         },
     };
     // Of the backend, too.
@@ -312,26 +312,5 @@ fn retry(
             defaults::RETRY_BODY_BYTES,
         ),
         try_timeout: own.try_timeout.map(|time| time.0),
-    }
-}
-
-fn merge_settings(context: &mut Context<'_>, block: &Path, written: &Written) -> TimeSeriesMerge {
-    let at = block.key("output_format");
-    let format = context.pick_text(
-        &at,
-        written.output_format.as_deref(),
-        defaults::OUTPUT_FORMAT,
-    );
-    if format != defaults::OUTPUT_FORMAT.value {
-        context.fail_value(&at, Fault::OutputFormat { format });
-    }
-    let tsm = written.tsm.clone().unwrap_or_default();
-    let tolerance = context.pick(
-        &block.key("tsm").key("dedup_tolerance_ms"),
-        tsm.dedup_tolerance_ms,
-        defaults::DEDUP_TOLERANCE_MS,
-    );
-    TimeSeriesMerge {
-        dedup_tolerance_ms: tolerance,
     }
 }

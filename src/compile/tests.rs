@@ -3,7 +3,9 @@
 use std::net::Ipv6Addr;
 use std::time::Duration;
 
-use ringway_shards::plan::{BackendKind, Generation, Mechanism, Origin};
+use ringway_shards::plan::{
+    BackendKind, ExpectedGroups, Generation, Mechanism, Origin, QueryBudget,
+};
 
 use super::{Compiled, Host, Inputs, compile};
 use crate::config::files::Files;
@@ -173,6 +175,38 @@ backends:
 ";
 
 #[test]
+fn settings_of_a_merge_are_compiled() {
+    let own = "tsm: {promql_version: 2.53, lookback_delta: 2m, evaluation_interval: 30s, partition_labels: [cluster], shared_series: false, strict: true, \
+               partial_response: fail, expected_groups: [x, 3], native_histograms: aggregate, max_series: 7, max_samples: 0, max_bytes: 9}";
+    let yaml = MERGE.replace("tsm: {", &format!("{},", own.trim_end_matches('}')));
+    let compiled = valid(&yaml);
+    let BackendKind::Alb(alb) = &compiled.plan.backends[2].kind else {
+        panic!("not an ALB");
+    };
+    let tsm = &alb.tsm;
+    let version = tsm.promql_version.map(|version| version.to_string());
+    assert_eq!(version.as_deref(), Some("2.53"));
+    assert_eq!(tsm.lookback_delta, Some(Duration::from_secs(120)));
+    assert_eq!(tsm.evaluation_interval, Some(Duration::from_secs(30)));
+    assert_eq!(tsm.partition_labels, ["cluster"]);
+    assert!(!tsm.may_share);
+    assert!(tsm.is_strict && tsm.fails_partial && tsm.adds_histograms);
+    let names = vec!["x".to_owned(), "3".to_owned()];
+    assert_eq!(tsm.expected_groups, ExpectedGroups::Named(names));
+    let budget = QueryBudget {
+        series_max: Some(7),
+        samples_max: None,
+        bytes_max: Some(9),
+    };
+    assert_eq!(tsm.budget, budget);
+    let counted = valid(&MERGE.replace("tsm: {", "tsm: {expected_groups: 3, "));
+    let BackendKind::Alb(alb) = &counted.plan.backends[2].kind else {
+        panic!("not an ALB");
+    };
+    assert_eq!(alb.tsm.expected_groups, ExpectedGroups::Count(3));
+}
+
+#[test]
 fn a_time_series_merge_compiles_to_a_plan() {
     let compiled = valid(MERGE);
     let plan = &compiled.plan;
@@ -193,6 +227,9 @@ fn a_time_series_merge_compiles_to_a_plan() {
     assert_eq!(alb.fanout_bytes_max, Some(5000));
     assert_eq!(alb.concurrency_max, Some(6));
     assert_eq!(alb.tsm.dedup_tolerance_ms, 5);
+    assert_eq!(alb.tsm.promql_version, None);
+    assert!(alb.tsm.may_share && !alb.tsm.is_strict);
+    assert_eq!(alb.tsm.budget.samples_max, Some(50_000_000));
     let floor = &compiled.control.floors[0];
     assert!(floor.was_reset() && !floor.admits_failing());
     assert_eq!((floor.configured, floor.effective), (1, 0));

@@ -16,6 +16,15 @@ const CONCURRENCY: Kind = Kind::Int {
     min: 0,
     max: 1_000_000,
 };
+/// What may be counted; 0: no limit.
+const COUNT: Kind = Kind::Int {
+    min: 0,
+    max: 1 << 50,
+};
+const OVER_NOTHING: Kind = Kind::Duration {
+    min_ms: 1,
+    max_ms: 0,
+};
 const MULTIPLIER: Kind = Kind::Int { min: 1, max: 1_000 };
 
 /// Keys of the block.
@@ -59,19 +68,24 @@ pub const KEYS: &[Key] = &[
             max: 86_400_000,
         },
     ),
-    Key::later(
-        "backends.*.alb.tsm.native_histograms",
-        "native histograms in merges",
-    ),
-    Key::later(
+    Key::new("backends.*.alb.tsm.promql_version", Kind::Text),
+    Key::new("backends.*.alb.tsm.lookback_delta", OVER_NOTHING),
+    Key::new("backends.*.alb.tsm.evaluation_interval", OVER_NOTHING),
+    Key::new("backends.*.alb.tsm.partition_labels", Kind::Texts),
+    Key::new("backends.*.alb.tsm.shared_series", Kind::Bool),
+    Key::new("backends.*.alb.tsm.strict", Kind::Bool),
+    Key::new(
         "backends.*.alb.tsm.partial_response",
-        "refusing partial answers",
+        Kind::Choice(&["warn", "fail"]),
     ),
-    Key::later(
-        "backends.*.alb.tsm.expected_groups",
-        "expected replica groups",
+    Key::new("backends.*.alb.tsm.expected_groups", Kind::ListOrCount),
+    Key::new(
+        "backends.*.alb.tsm.native_histograms",
+        Kind::Choice(&["preserve", "aggregate"]),
     ),
-    Key::later("backends.*.alb.tsm.strict", "refusing inexact plans"),
+    Key::new("backends.*.alb.tsm.max_series", COUNT),
+    Key::new("backends.*.alb.tsm.max_samples", COUNT),
+    Key::new("backends.*.alb.tsm.max_bytes", BYTES),
     Key::new("backends.*.alb.fgr", Kind::Section),
     Key::new("backends.*.alb.fgr.status_codes", Kind::Codes),
     Key::new("backends.*.alb.fgr.query_concurrency_limit", CONCURRENCY),
@@ -210,6 +224,40 @@ pub struct TimeSeriesMerge {
     pub query_concurrency_multiplier: Option<u32>,
     /// Points this close together count as one.
     pub dedup_tolerance_ms: Option<u64>,
+    /// Version of the servers' PromQL.
+    pub promql_version: Option<String>,
+    /// How long a sample stands for its series.
+    pub lookback_delta: Option<Period>,
+    /// Step of subqueries that name none.
+    pub evaluation_interval: Option<Period>,
+    /// Labels by which series are spread over the groups.
+    pub partition_labels: Option<Vec<String>>,
+    /// Whether series may lie in several groups.
+    pub shared_series: Option<bool>,
+    /// Refuse what is not provably exact.
+    pub strict: Option<bool>,
+    /// What becomes of an answer without every group.
+    pub partial_response: Option<String>,
+    /// Groups that have to be there.
+    pub expected_groups: Option<ExpectedGroups>,
+    /// What becomes of native histograms.
+    pub native_histograms: Option<String>,
+    /// Most series of one query.
+    pub max_series: Option<u64>,
+    /// Most samples of one query.
+    pub max_samples: Option<u64>,
+    /// Most bytes of one query.
+    pub max_bytes: Option<u64>,
+}
+
+/// Groups that have to be there, as written.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(untagged)]
+pub enum ExpectedGroups {
+    /// So many.
+    Count(u32),
+    /// These.
+    Names(Vec<String>),
 }
 
 /// Block `alb.fgr` as written.

@@ -138,7 +138,10 @@ impl Walk<'_> {
                 Some(self.text_map(entries, key, path))
             }
             (Kind::Items, Value::List(items)) => Some(self.items(items, level, path, provider)),
-            (Kind::Texts | Kind::Codes | Kind::Choices(_), Value::List(items)) => {
+            (
+                Kind::Texts | Kind::Codes | Kind::Choices(_) | Kind::ListOrCount,
+                Value::List(items),
+            ) => {
                 let texts = self.scalars(items, key, path);
                 Some(Json::Array(texts.into_iter().map(Json::String).collect()))
             }
@@ -167,7 +170,7 @@ impl Walk<'_> {
                 );
                 None
             }
-            (_, Value::Scalar(text)) => self.scalar(text, &node.mark, key, path),
+            (_, Value::Scalar(text)) => self.scalar(text, &node.mark, (key, key.kind), path),
         }
     }
 
@@ -196,7 +199,8 @@ impl Walk<'_> {
             let here = path.item(index);
             match &item.value {
                 Value::Scalar(text) => {
-                    let value = self.scalar(text, &item.mark, key, &here);
+                    let of_item = (key, key.kind.of_item());
+                    let value = self.scalar(text, &item.mark, of_item, &here);
                     out.extend(value.and_then(|v| v.as_str().map(str::to_owned)));
                 }
                 _ => self.fail(
@@ -217,7 +221,7 @@ impl Walk<'_> {
         for entry in entries {
             let here = path.key(&entry.key);
             let value = match &entry.node.value {
-                Value::Scalar(text) => self.scalar(text, &entry.node.mark, key, &here),
+                Value::Scalar(text) => self.scalar(text, &entry.node.mark, (key, key.kind), &here),
                 Value::Null => Some(Json::String(String::new())),
                 _ => {
                     self.fail(
@@ -238,9 +242,15 @@ impl Walk<'_> {
         Json::Object(out)
     }
 
-    fn scalar(&mut self, text: &str, mark: &Mark, key: &Key, path: &Path) -> Option<Json> {
+    fn scalar(
+        &mut self,
+        text: &str,
+        mark: &Mark,
+        (key, kind): (&Key, Kind),
+        path: &Path,
+    ) -> Option<Json> {
         // What looks like variables in a hash are parts of it.
-        let is_hash = key.kind == Kind::Credentials && hash_form(text).is_some();
+        let is_hash = kind == Kind::Credentials && hash_form(text).is_some();
         let expanded = match key.env && !is_hash {
             true => {
                 let (expanded, unset) = self.environment.expand(text);
@@ -251,7 +261,7 @@ impl Walk<'_> {
             }
             false => text.to_owned(),
         };
-        match key.kind.read(&expanded) {
+        match kind.read(&expanded) {
             Some(Plain::Text(text)) => Some(Json::String(text)),
             Some(Plain::Int(number)) => Some(Json::from(number)),
             Some(Plain::Bool(flag)) => Some(Json::Bool(flag)),
@@ -261,7 +271,7 @@ impl Walk<'_> {
                     mark,
                     path,
                     Fault::BadValue {
-                        expected: key.kind.expected_item(),
+                        expected: kind.expected_item(),
                         found,
                     },
                 );

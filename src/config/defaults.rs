@@ -184,6 +184,22 @@ pub const CONCURRENCY: Preset<u32> = preset(0, "decisions, 14");
 pub const CONCURRENCY_MULTIPLIER: Preset<u32> = preset(1, "ALB, 2.1");
 /// Points this close together count as one.
 pub const DEDUP_TOLERANCE_MS: Preset<u64> = preset(0, "ALB, 2.1");
+/// Labels by which series are spread over replica groups.
+pub const PARTITION_LABELS: Preset<&[&str]> = preset(&[], "ringway");
+/// Series may lie in several replica groups.
+pub const SHARED_SERIES: Preset<bool> = preset(true, "ringway");
+/// Refuse what is not provably exact.
+pub const STRICT: Preset<bool> = preset(false, "decisions, 25");
+/// What becomes of an answer without every replica group.
+pub const PARTIAL_RESPONSE: Preset<&str> = preset("warn", "decisions, 24");
+/// What becomes of native histograms in merges.
+pub const NATIVE_HISTOGRAMS: Preset<&str> = preset("preserve", "decisions, 22");
+/// Most series that the answers to one query hold; 0: no limit.
+pub const QUERY_SERIES: Preset<u64> = preset(5_000_000, "ringway");
+/// Most samples that they hold; 0: no limit. That of a Prometheus server.
+pub const QUERY_SAMPLES: Preset<u64> = preset(50_000_000, "ringway");
+/// Most bytes that they hold; 0: no limit.
+pub const QUERY_BYTES: Preset<u64> = preset(1024 * MIB, "ringway");
 /// Status codes of a good answer.
 pub const GOOD_STATUS: Preset<&str> = preset("100-399", "ALB, 2.1");
 /// Status of the answer when a user router can ask nobody.

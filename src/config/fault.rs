@@ -233,6 +233,14 @@ pub enum Fault {
     },
     #[error("{format:?} cannot be merged; write prometheus or remove the key")]
     OutputFormat { format: String },
+    #[error("{found:?} is not a version of Prometheus; write one such as \"2.53\"")]
+    PromqlVersion { found: String },
+    #[error("{found:?} cannot tell groups apart: name labels of series")]
+    PartitionLabel { found: String },
+    #[error("replica group {name:?} is named twice")]
+    GroupTwice { name: String },
+    #[error("no group: name some, or say how many, or remove the key")]
+    NoGroups,
     #[error(
         "these weights make a rotation of {turns} turns, more than {turns_max}; write smaller ones"
     )]

@@ -82,6 +82,8 @@ pub enum Kind {
     Cpus,
     /// `auto` or a whole number from 1.
     Count,
+    /// A list of names, or how many there are.
+    ListOrCount,
     /// An entry of a pool: a name, or a mapping.
     PoolEntry,
     /// Anything; for keys that are not built.
@@ -233,6 +235,7 @@ impl Kind {
             Kind::Codes => "a list of status codes such as 200 or 200-299".into(),
             Kind::Cpus => "a processor list such as 2-5,8".into(),
             Kind::Count => "auto or a whole number from 1 to 1024".into(),
+            Kind::ListOrCount => "a list of names, or how many, from 1 to 4096".into(),
             Kind::PoolEntry => "a backend name, or a mapping with name and weight".into(),
             Kind::Any => "anything".into(),
         }
@@ -281,7 +284,18 @@ impl Kind {
             Kind::Count => parse_int(text)
                 .filter(|n| (1..=1024).contains(n))
                 .map(|_| as_text()),
+            Kind::ListOrCount => parse_int(text)
+                .filter(|n| (1..=4096).contains(n))
+                .map(Plain::Int),
             Kind::Section | Kind::Names | Kind::Items | Kind::Any => None,
+        }
+    }
+
+    /// What one item takes, of a key that takes a list or something else.
+    pub fn of_item(self) -> Kind {
+        match self {
+            Kind::ListOrCount => Kind::Texts,
+            other => other,
         }
     }
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use ringway_shards::plan::{
     Alb, Backend, BackendId, BackendKind, ForwardedHeaders, Generation, Mechanism, Origin,
-    OriginProvider, PathRule, Plan, PoolId, PoolMember, PoolPlan, Retry, Scheme, TimeSeriesMerge,
+    OriginProvider, PathRule, Plan, PoolId, PoolMember, PoolPlan, Retry, Scheme,
 };
 
 /// Builds a plan backend by backend.
@@ -50,7 +50,7 @@ impl Builder {
             good_status: None,
             retry: Retry::NONE,
             user_router: None,
-            tsm: TimeSeriesMerge::default(),
+            tsm: Box::default(),
         };
         self.push(name, name, "alb", BackendKind::Alb(alb));
         self

@@ -6,7 +6,6 @@ use super::*;
 use crate::fanout::Fetched;
 use crate::plan::{
     Alb, BackendId, BackendKind, Handler, LocalAnswer, Matching, Mechanism, Methods, PoolId, Retry,
-    TimeSeriesMerge,
 };
 
 /// A backend with these paths, or with the one that takes everything.
@@ -35,7 +34,7 @@ pub(crate) fn backend(paths: Vec<PathRule>) -> Arc<Backend> {
             good_status: None,
             retry: Retry::NONE,
             user_router: None,
-            tsm: TimeSeriesMerge::default(),
+            tsm: Box::default(),
         }),
     })
 }

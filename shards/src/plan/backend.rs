@@ -5,6 +5,7 @@ use std::time::Duration;
 use ringway_io::net::tls::ClientTls;
 
 use super::authenticator::UserRouter;
+use super::merging::TimeSeriesMerge;
 use super::path::PathRule;
 use super::pool::{Mechanism, PoolId};
 
@@ -189,12 +190,5 @@ pub struct Alb {
     /// Settings of `ur`.
     pub user_router: Option<UserRouter>,
     /// Settings of `tsm`; the defaults under other mechanisms.
-    pub tsm: TimeSeriesMerge,
-}
-
-/// Settings of the time series merge mechanism.
-#[derive(Clone, Debug, Default)]
-pub struct TimeSeriesMerge {
-    /// Points of one series this close together count as one; 0: only equal timestamps.
-    pub dedup_tolerance_ms: u64,
+    pub tsm: Box<TimeSeriesMerge>,
 }

@@ -361,11 +361,28 @@ const ALBS: &[Row] = &[
         ],
     ),
     (
-        "backends:\n  p: {provider: prometheus, origin_url: 'http://a'}\n  w: {provider: alb, alb: {mechanism: tsm, pool: [p], output_format: influxdb, healthy_floor: 2, tsm: {strict: true}}}\n",
+        "backends:\n  p: {provider: prometheus, origin_url: 'http://a'}\n  w: {provider: alb, alb: {mechanism: tsm, pool: [p], output_format: influxdb, healthy_floor: 2, tsm: {strict: maybe}}}\n",
         &[
             "a.yaml:3:70: backends.w.alb.output_format: \"influxdb\" cannot be merged; write prometheus or remove the key",
             "a.yaml:3:95: backends.w.alb.healthy_floor: expected a whole number from -1 to 1, found \"2\"",
-            "a.yaml:3:104: backends.w.alb.tsm.strict: not built yet: refusing inexact plans; remove this key",
+            "a.yaml:3:112: backends.w.alb.tsm.strict: expected true or false, found \"maybe\"",
+        ],
+    ),
+    (
+        "backends:\n  p: {provider: prometheus, origin_url: 'http://a'}\n  w: {provider: alb, alb: {mechanism: tsm, pool: [p], tsm: {promql_version: '1.8', partition_labels: [a, __name__], expected_groups: [x, y, x]}}}\n",
+        &[
+            "a.yaml:3:77: backends.w.alb.tsm.promql_version: \"1.8\" is not a version of Prometheus; write one such as \"2.53\"",
+            "a.yaml:3:106: backends.w.alb.tsm.partition_labels[1]: \"__name__\" cannot tell groups apart: name labels of series",
+            "a.yaml:3:141: backends.w.alb.tsm.expected_groups[2]: replica group \"x\" is named twice",
+        ],
+    ),
+    (
+        "backends:\n  p: {provider: prometheus, origin_url: 'http://a'}\n  w: {provider: alb, alb: {mechanism: tsm, pool: [p], tsm: {expected_groups: [], lookback_delta: 0s, partial_response: no, max_series: -1}}}\n",
+        &[
+            "a.yaml:3:78: backends.w.alb.tsm.expected_groups: no group: name some, or say how many, or remove the key",
+            "a.yaml:3:98: backends.w.alb.tsm.lookback_delta: expected a duration such as 500ms, 10s, 1h30m or 2d, at least 1ms, found \"0s\"",
+            "a.yaml:3:120: backends.w.alb.tsm.partial_response: expected one of warn, fail, found \"no\"",
+            "a.yaml:3:136: backends.w.alb.tsm.max_series: expected a whole number from 0 to 1125899906842624, found \"-1\"",
         ],
     ),
 ];

@@ -434,6 +434,10 @@ async fn merge(
     let options = MergeOptions {
         dedup_tolerance_ms: i64::try_from(settings.tsm.dedup_tolerance_ms).unwrap_or(i64::MAX),
         warning_prefix: WARNING_PREFIX,
+        aggregates_histograms: settings.tsm.adds_histograms,
+        samples_max: settings.tsm.budget.samples_max.unwrap_or(u64::MAX),
+        series_max: settings.tsm.budget.series_max.unwrap_or(u64::MAX),
+        limit: None,
     };
     let mut merge = Merge::new(&arena, plan, &lineup.groups, options);
     let mut kept: Vec<(Slot, Fetched)> = Vec::new();
