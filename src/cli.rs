@@ -3,6 +3,8 @@
 //! Flags may have one or two dashes and their value behind a space or `=`, as in the contract. Environment
 //! variables of the contract count less than flags and more than files.
 
+pub mod explain;
+
 use std::io::{self, Write};
 use std::path::PathBuf;
 
@@ -30,6 +32,8 @@ pub enum Command {
         /// Print every value in force too.
         explain: bool,
     },
+    /// Say how a query would be answered.
+    Explain(explain::Explain),
     /// Serve the embedded demonstration; only the overrides count.
     Demo(LoadOptions),
     /// Print the version.
@@ -79,6 +83,25 @@ pub enum UsageError {
         /// The command.
         command: &'static str,
     },
+    /// `explain` without a query.
+    #[error("a query is needed: ringway explain --config FILE 'QUERY'")]
+    NoQuery,
+    /// A flag that needs another one.
+    #[error("flag -{flag} needs -{other} too")]
+    Needs {
+        /// The flag.
+        flag: &'static str,
+        /// The other one.
+        other: &'static str,
+    },
+    /// Flags that exclude each other.
+    #[error("flags -{flag} and -{other} exclude each other")]
+    Excluded {
+        /// The one.
+        flag: &'static str,
+        /// The other.
+        other: &'static str,
+    },
     /// A second word.
     #[error("unexpected argument {argument:?}; a configuration is given as --config {argument}")]
     UnexpectedArgument {
@@ -101,6 +124,14 @@ struct Flag {
 const FLAGS: &[Flag] = &[
     flag("config", "FILE|DIR", &[], ""),
     flag("explain", "", &[], ""),
+    flag("backend", "NAME", &[], ""),
+    flag("json", "", &[], ""),
+    flag("time", "TIME", &[], ""),
+    flag("start", "TIME", &[], ""),
+    flag("end", "TIME", &[], ""),
+    flag("step", "DURATION", &[], ""),
+    flag("run", "", &[], ""),
+    flag("url", "URL", &[], ""),
     flag("help", "", &[], ""),
     flag("h", "", &[], ""),
     flag("validate-config", "", &[], ""),
@@ -152,7 +183,12 @@ const fn flag(
     }
 }
 
-const COMMANDS: &[&str] = &["run", "check", "demo", "version", "help"];
+/// Flags of `explain` alone.
+const EXPLAIN_FLAGS: &[&str] = &[
+    "backend", "json", "time", "start", "end", "step", "run", "url",
+];
+
+const COMMANDS: &[&str] = &["run", "check", "explain", "demo", "version", "help"];
 
 /// Reads the arguments behind the program's name.
 ///
@@ -163,6 +199,7 @@ pub fn parse(arguments: &[String], environment: &Environment) -> Result<Command,
     let command = match given.command.as_deref() {
         Some("run") => "run",
         Some("check") => "check",
+        Some("explain") => "explain",
         Some("demo") => "demo",
         Some("version") => "version",
         Some("help") => return Ok(Command::Help(help_of(given.topic.as_deref()))),
@@ -180,6 +217,9 @@ pub fn parse(arguments: &[String], environment: &Environment) -> Result<Command,
         return Ok(Command::Help(help_of(given.command.as_deref())));
     }
     given.refuse_for(command)?;
+    if command == "explain" {
+        return given.explain(environment).map(Command::Explain);
+    }
     if let Some(argument) = given.topic {
         return Err(UsageError::UnexpectedArgument { argument });
     }
@@ -268,8 +308,9 @@ impl Given {
     fn refuse_for(&self, command: &'static str) -> Result<(), UsageError> {
         for (flag, _) in &self.flags {
             let fits = match command {
-                "run" => flag.name != "explain",
-                "check" => true,
+                "run" => flag.name != "explain" && !EXPLAIN_FLAGS.contains(&flag.name),
+                "check" => !EXPLAIN_FLAGS.contains(&flag.name),
+                "explain" => !matches!(flag.name, "explain" | "version" | "validate-config"),
                 "demo" => matches!(flag.name, "log-level" | "proxy-port" | "metrics-port"),
                 _ => flag.name == "version",
             };
@@ -281,6 +322,49 @@ impl Given {
             }
         }
         Ok(())
+    }
+
+    /// The value of a flag; of several, the last.
+    fn value(&self, name: &str) -> Option<String> {
+        let mut flags = self.flags.iter().rev();
+        let found = flags.find(|(flag, _)| flag.name == name);
+        found.map(|(_, value)| value.clone())
+    }
+
+    fn explain(self, environment: &Environment) -> Result<explain::Explain, UsageError> {
+        let needs = |flag, other| UsageError::Needs { flag, other };
+        let is_range = ["start", "end", "step"].map(|name| (name, self.has(name)));
+        if let Some((flag, _)) = is_range.iter().find(|(_, given)| *given) {
+            if self.has("time") {
+                let other = "time";
+                return Err(UsageError::Excluded { flag, other });
+            }
+            if let Some((other, _)) = is_range.iter().find(|(_, given)| !*given) {
+                return Err(needs(flag, other));
+            }
+        }
+        if self.has("run") != self.has("url") {
+            return Err(match self.has("run") {
+                true => needs("run", "url"),
+                false => needs("url", "run"),
+            });
+        }
+        for other in ["backend", "config"] {
+            if self.has("run") && self.has(other) {
+                return Err(UsageError::Excluded { flag: "run", other });
+            }
+        }
+        let times = ["time", "start", "end", "step"].into_iter();
+        Ok(explain::Explain {
+            load: self.load_options(environment),
+            backend: self.value("backend"),
+            times: times
+                .filter_map(|name| Some((name, self.value(name)?)))
+                .collect(),
+            json: self.has("json"),
+            url: self.value("url"),
+            query: self.topic.ok_or(UsageError::NoQuery)?,
+        })
     }
 
     fn load_options(&self, environment: &Environment) -> LoadOptions {
@@ -359,6 +443,7 @@ fn help_of(command: Option<&str>) -> &'static str {
     match command {
         Some("run") => HELP_RUN,
         Some("check") => HELP_CHECK,
+        Some("explain") => HELP_EXPLAIN,
         Some("demo") => HELP_DEMO,
         Some("version") => HELP_VERSION,
         _ => HELP,
@@ -373,6 +458,7 @@ usage: ringway COMMAND [flags]
 commands:
   run        serve a configuration (also without a command)
   check      check a configuration and say everything that is wrong with it
+  explain    say how a time series merge would answer a query, and whether exactly
   demo       serve embedded origins, to look around
   version    print the version
   help       print this, or `ringway help COMMAND`
@@ -422,6 +508,33 @@ flags:
 examples:
   ringway check --config ringway.yaml
   ringway check --config ringway.yaml --explain | grep timeout
+";
+
+const HELP_EXPLAIN: &str = "\
+usage: ringway explain [--config FILE|DIR] [--backend NAME] [flags] 'QUERY'
+       ringway explain --run --url URL [flags] 'QUERY'
+
+Prints how an ALB of mechanism tsm answers a PromQL query: what each replica group is
+asked, how the answers are merged, what is evaluated here, whether the answer is exact
+and if not, why. The first form reads the configuration and asks nobody. The second has
+a ringway that runs carry the query out, and adds series, samples, bytes and milliseconds
+of each part. Any client gets the same of a query path with the parameter explain=1 (or
+json, run, run-json).
+
+flags:
+  --config FILE|DIR   as for run
+  --backend NAME      the ALB; needed where there are several
+  --time TIME         of an instant query: seconds or RFC 3339; now unless set
+  --start TIME --end TIME --step DURATION
+                      of a range query
+  --json              JSON in place of text
+  --run --url URL     where ringway answers queries: http://HOST:PORT, or with /BACKEND
+
+examples:
+  ringway explain --config ringway.yaml 'sum by (job) (rate(http_requests_total[5m]))'
+  ringway explain --config ringway.yaml --backend metrics --json 'a / b'
+  ringway explain --config ringway.yaml --start 1700000000 --end 1700003600 --step 15s 'avg(up)'
+  ringway explain --run --url http://127.0.0.1:8480/metrics 'sum(a) / sum(b)'
 ";
 
 const HELP_DEMO: &str = "\

@@ -43,6 +43,12 @@ fn main() -> ExitCode {
             cli::check(&load, explain, &environment, &host, (&mut out, &mut err))
                 .unwrap_or(EXIT_INVALID)
         }
+        Command::Explain(asked) => {
+            let (mut out, mut err) = (io::stdout().lock(), io::stderr().lock());
+            let host = Host::of_machine();
+            cli::explain::run(&asked, &environment, &host, (&mut out, &mut err))
+                .unwrap_or(EXIT_INVALID)
+        }
         Command::Demo(load) => serve_demo(load, environment),
         Command::Version => print(&format!("{}\n", cli::version())),
         Command::Help(text) => print(text),

@@ -166,7 +166,7 @@ impl Task<'_> {
         Asked {
             head: &client.head,
             bytes: &client.head_text,
-            strip: self.strip,
+            path: path_below(client.head.path(&client.head_text), self.strip),
         }
     }
 }

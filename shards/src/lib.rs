@@ -11,6 +11,7 @@ mod clock;
 mod compress;
 mod dispatch;
 mod exchange;
+pub mod explain;
 mod fanout;
 mod guard;
 mod headers;

@@ -81,6 +81,13 @@ pub enum Event {
         /// Names of the groups.
         groups: String,
     },
+    /// Members of one ALB are servers of different major versions: said once for an ALB.
+    MixedVersions {
+        /// The ALB that merges them.
+        alb: Box<str>,
+        /// The versions.
+        versions: String,
+    },
     /// Counters of this shard, all since start.
     Metrics(u64, Box<ShardMetrics>),
     /// The drain ended; how many connections were cut.

@@ -33,8 +33,9 @@ pub(crate) struct Asked<'a> {
     pub(crate) head: &'a RequestHead,
     /// The bytes of `head`.
     pub(crate) bytes: &'a [u8],
-    /// Bytes of the path that the route used up.
-    pub(crate) strip: usize,
+    /// The path as backends see it: without what the route used up, and where a merge asks for a part of a query, the
+    /// path of that.
+    pub(crate) path: &'a [u8],
 }
 
 impl Asked<'_> {
@@ -44,7 +45,7 @@ impl Asked<'_> {
 
     /// The path as backends see it.
     pub(crate) fn path(&self) -> &[u8] {
-        path_below(self.head.path(self.bytes), self.strip)
+        self.path
     }
 }
 

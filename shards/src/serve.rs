@@ -24,7 +24,7 @@ use crate::latency;
 use crate::limits::{LINGER_BYTES_MAX, LINGER_TIME, head_limits};
 use crate::mechanism::{self, time_series_merge};
 use crate::metrics::{BackendCells, Count};
-use crate::passage::{Asked, Front, Passage};
+use crate::passage::{Asked, Front, Passage, path_below};
 use crate::plan::{BackendId, Latency, Listener, PathRule};
 use crate::reply;
 use crate::respond::{self, Answer, Failure, Fault, Frame};
@@ -318,7 +318,7 @@ async fn answer(
     let asked = Asked {
         head: &client.head,
         bytes: &client.head_text,
-        strip: routed.strip,
+        path: path_below(client.head.path(&client.head_text), routed.strip),
     };
     // A password may have to be checked, for as long as the client waits; the exchange sets deadlines of its own.
     client.watch.arm(authenticate::WAIT_MAX);

@@ -21,6 +21,7 @@ use crate::clock::Clock;
 use crate::compress::Places;
 use crate::limits::DEADLINE_TICK;
 use crate::link::{Check, Command, Event, ShardEnd, ShardId};
+use crate::mechanism::time_series_merge::Known;
 use crate::metrics::{BackendCells, Cells, Count, LoginCells};
 use crate::peers::{PeerGroup, Peers, REAP_EVERY};
 use crate::plan::{Backend, BackendId, BackendKind, ListenerId, Plan};
@@ -70,6 +71,8 @@ pub(crate) struct Active {
     pub(crate) logins: Rc<Logins>,
     pub(crate) login_cells: Rc<LoginCells>,
     pub(crate) dog: Watchdog,
+    /// What the servers of each pool are, as far as requests had to know.
+    pub(crate) servers: Known,
     origins: Vec<Option<Rc<PeerGroup>>>,
     cells: Vec<Rc<BackendCells>>,
     events: Sender<(ShardId, Event)>,
@@ -153,6 +156,17 @@ impl Shard {
         self.report(Event::Conflict {
             alb: cells.name().into(),
             groups: groups(),
+        });
+    }
+
+    /// Tells the control core that the members of an ALB speak different PromQL; it logs that.
+    pub(crate) fn note_versions(&self, cells: &BackendCells, versions: impl FnOnce() -> String) {
+        if cells.versions_said.replace(true) {
+            return;
+        }
+        self.report(Event::MixedVersions {
+            alb: cells.name().into(),
+            versions: versions(),
         });
     }
 
@@ -256,6 +270,7 @@ impl Shard {
             logins: self.logins.clone(),
             login_cells: self.cells.logins.clone(),
             dog: self.dog.clone(),
+            servers: Known::default(),
             events: self.events.clone(),
             shard: self.id,
             plan: plan.clone(),

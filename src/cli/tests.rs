@@ -65,6 +65,7 @@ fn help_has_examples_for_every_command() {
         "-h",
         "run --help",
         "help check",
+        "explain --help",
         "demo -h",
         "version --help",
     ] {
@@ -118,6 +119,24 @@ fn command_lines_that_make_no_sense_are_refused() {
             "version --log-level info",
             "flag -log-level is not for version",
         ),
+        ("run --json", "flag -json is not for run"),
+        ("check --backend a", "flag -backend is not for check"),
+        ("explain --explain a", "flag -explain is not for explain"),
+        (
+            "explain --config a",
+            "a query is needed: ringway explain --config FILE 'QUERY'",
+        ),
+        ("explain --run a", "flag -run needs -url too"),
+        ("explain --url http://a a", "flag -url needs -run too"),
+        (
+            "explain --run --url http://a --config b a",
+            "flags -run and -config exclude each other",
+        ),
+        ("explain --start 1 --step 1 a", "flag -start needs -end too"),
+        (
+            "explain --time 1 --end 2 a",
+            "flags -end and -time exclude each other",
+        ),
         (
             "run a.yaml",
             "unexpected argument \"a.yaml\"; a configuration is given as --config a.yaml",
@@ -129,4 +148,24 @@ fn command_lines_that_make_no_sense_are_refused() {
     ] {
         assert_eq!(parsed(line).unwrap_err(), expected, "{line}");
     }
+}
+
+#[test]
+fn a_query_to_explain_has_its_times() {
+    let line = "explain --config c -backend b --json --start 1 --end 2 --step 3s up";
+    let Ok(Command::Explain(asked)) = parsed(line) else {
+        panic!("{line}");
+    };
+    assert_eq!((asked.query.as_str(), asked.json), ("up", true));
+    assert_eq!(asked.backend.as_deref(), Some("b"));
+    assert_eq!(asked.load.path, Some("c".into()));
+    let times = [("start", "1"), ("end", "2"), ("step", "3s")];
+    assert_eq!(
+        asked.times,
+        times.map(|(name, value)| (name, value.to_owned()))
+    );
+    let Ok(Command::Explain(asked)) = parsed("explain --run --url http://a up") else {
+        panic!("it is complete");
+    };
+    assert_eq!(asked.url.as_deref(), Some("http://a"));
 }

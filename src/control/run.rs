@@ -294,6 +294,9 @@ impl Core {
             ShardEvent::Conflict { alb, groups } => {
                 tracing::warn!(alb = %alb, groups = %groups, shard = id.0, "replicas disagree: the first member's values count");
             }
+            ShardEvent::MixedVersions { alb, versions } => {
+                tracing::warn!(alb = %alb, versions = %versions, shard = id.0, "members speak different PromQL: queries over several groups may not be exact");
+            }
             ShardEvent::Unreached {
                 backend,
                 answered,

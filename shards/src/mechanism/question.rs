@@ -120,7 +120,7 @@ impl<'a, 'v> Question<'a, 'v> {
         Asked {
             head: self.head.0,
             bytes: self.head.1,
-            strip: self.task.strip,
+            path: self.path,
         }
     }
 

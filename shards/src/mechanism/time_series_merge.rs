@@ -4,11 +4,16 @@
 //! fans it out, and steps the merge while answers come in, with a turn for everyone else between two steps.
 //! What cannot be merged goes to the first live member as it came. Contract: tsm page; ALB page, 5.
 
+pub(crate) mod explain;
 mod gather;
+mod planning;
+mod refusal;
 mod request;
+mod servers;
+mod times;
 
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use ringway_io::net::http1::{BodyFraming, KnownHeader, Method, write};
 use ringway_merge::{Endpoint, MemberFailure};
@@ -29,6 +34,7 @@ use crate::respond::Failure;
 use crate::serve::{self, Client};
 use gather::{Asking, Outcome};
 use request::{ApiRequest, Unreadable};
+pub(crate) use servers::Known;
 
 /// Time for merging on top of the ALB's deadline, which limits the members.
 const MERGE_TIME: Duration = Duration::from_secs(30);
@@ -72,36 +78,52 @@ pub(crate) async fn run(task: &Task<'_>, client: &mut Client) -> Result<(), Fail
         task.listener.body_progress_timeout,
     );
     pace.whole();
-    let bound = Bound {
-        bytes_max: task.listener.request_body_bytes_max.unwrap_or(u64::MAX),
-        // Half a query is another query.
-        truncate: false,
-    };
-    let form = read_whole(client, &pace, bound).await?.into_one();
-    let request = match form.as_slice() {
-        b"" => read(endpoint, &query, b"")?,
-        form => {
-            // Changed once: query and form together are the parameters.
-            let query = client.head.query(&client.head_text).unwrap_or_default();
-            let mut request = read(endpoint, query, form)?;
-            request.edit(task.passage.request_params());
-            request
-        }
-    };
-    let request = to_merge(task, alb, request, question::now())?;
+    let request = read_request(task, client, &pace, (endpoint, &query)).await?;
+    let mut request = to_merge(task, alb, request, question::now())?;
+    let wish = explain::wish(&mut request);
     client.watch.watch_peer(true);
     let asking = Asking {
         task,
         head: (&client.head, &client.head_text),
         hop: exchange::hop(task, client),
+        path: path_below(client.head.path(&client.head_text), task.strip),
         passage: task.passage,
         request: &request,
         by_form: client.head.method() == Method::Post,
         hops: 0,
+        began: Instant::now(),
     };
-    let outcome = gather::gather(&asking, task.backend).await?;
+    let outcome = match wish {
+        None => gather::gather(&asking, task.backend).await?,
+        Some(wish) => Box::pin(explain::explained(&asking, alb, wish)).await?,
+    };
     client.watch.watch_peer(false);
     send(task, client, outcome, &pace).await
+}
+
+/// The parameters of the URL, as rules have changed it, and of the form behind it.
+async fn read_request(
+    task: &Task<'_>,
+    client: &mut Client,
+    pace: &Pace<'_>,
+    (endpoint, query): (Endpoint, &[u8]),
+) -> Result<ApiRequest, Failure> {
+    let bound = Bound {
+        bytes_max: task.listener.request_body_bytes_max.unwrap_or(u64::MAX),
+        // Half a query is another query.
+        truncate: false,
+    };
+    let form = read_whole(client, pace, bound).await?.into_one();
+    match form.as_slice() {
+        b"" => read(endpoint, query, b""),
+        form => {
+            // Changed once: query and form together are the parameters.
+            let query = client.head.query(&client.head_text).unwrap_or_default();
+            let mut request = read(endpoint, query, form)?;
+            request.edit(task.passage.request_params());
+            Ok(request)
+        }
+    }
 }
 
 /// Answers as a member of another fan-out.
@@ -130,10 +152,12 @@ pub(super) async fn reply<'v>(
         task: &task,
         head: question.head,
         hop: question.hop,
+        path: question.path,
         passage: &passage,
         request,
         by_form: question.method == Method::Post,
         hops: question.hops,
+        began: Instant::now(),
     };
     let outcome = match seen.mergeable() {
         None if !seen.has_body && seen.is_of_one_of_many(&task, alb) => {
@@ -288,10 +312,12 @@ async fn one_group(task: &Task<'_>, alb: &Alb, client: &mut Client) -> Result<()
         task,
         head: (&client.head, &client.head_text),
         hop: exchange::hop(task, client),
+        path: path_below(client.head.path(&client.head_text), task.strip),
         passage: task.passage,
         request: &request,
         by_form: false,
         hops: 0,
+        began: Instant::now(),
     };
     let outcome = Box::pin(gather::first(&asking, alb)).await?;
     client.watch.watch_peer(false);
@@ -333,7 +359,11 @@ async fn send(
     pace: &Pace<'_>,
 ) -> Result<(), Failure> {
     let line = |name: &str, value: &str| (name.as_bytes().to_vec(), value.as_bytes().to_vec());
-    let mut headers = vec![line("Content-Type", "application/json; charset=UTF-8")];
+    let mut headers = Vec::new();
+    let is_type = |(name, _): &(Vec<u8>, Vec<u8>)| name == b"Content-Type";
+    if !outcome.headers.iter().any(is_type) {
+        headers.push(line("Content-Type", "application/json; charset=UTF-8"));
+    }
     headers.extend(outcome.headers);
     headers.push(line("X-Trickster-Result", &outcome.result));
     let whole = answer::Whole {

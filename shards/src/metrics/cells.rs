@@ -114,6 +114,8 @@ pub(crate) struct BackendCells {
     pub(crate) retry_budget: Budget,
     /// When it was said last that replicas disagree, on the watchdog's clock.
     pub(crate) conflict_said_ms: Cell<u64>,
+    /// That its members are of different versions was reported.
+    pub(crate) versions_said: Cell<bool>,
     /// Range queries that this ALB refused.
     pub(crate) ranges_refused: Cell<u64>,
     user_routes: [Cell<u64>; Outcome::ALL.len()],
@@ -263,6 +265,7 @@ impl BackendCells {
             failovers: Cell::default(),
             retry_budget: Budget::default(),
             conflict_said_ms: Cell::default(),
+            versions_said: Cell::default(),
             ranges_refused: Cell::default(),
             user_routes: Default::default(),
             failing: Cell::default(),

@@ -58,7 +58,7 @@ pub(crate) fn enter(
     let asked = Asked {
         head: &head,
         bytes: text.as_bytes(),
-        strip: 0,
+        path: head.path(text.as_bytes()),
     };
     passage.enter(&asked).map(|entered| match entered {
         Entered::Rule(_) => None,

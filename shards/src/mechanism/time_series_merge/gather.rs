@@ -4,17 +4,20 @@ use std::future::Future;
 use std::pin::Pin;
 use std::rc::Rc;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use ringway_io::net::http1::{BodyFraming, Method, RequestHead};
 use ringway_io::task::within;
 use ringway_merge::{
-    Answer, Arena, Endpoint, GroupSpec, MemberFailure, MemberSpec, Merge, MergeOptions, Merged,
-    Plan, PlanOptions, PlanWarning, Progress, Slot, label_asked_for, limits, plan,
+    Answer, Arena, Care, Endpoint, Execution, GroupSpec, MemberFailure, MemberSpec, MergeOptions,
+    Merged, Plan, Progress, Retry, Slot, limits,
 };
 
+use super::explain;
+use super::planning::{Ground, added_by, evaluation_limit, forgotten, planned, time_left};
+use super::refusal::{self, Refusal};
 use super::request::ApiRequest;
-use super::to_merge;
+use super::{servers, to_merge};
 use crate::capture::{Budget, Segments};
 use crate::dispatch::{self, Terminal};
 use crate::exchange::Task;
@@ -24,8 +27,8 @@ use crate::limits::HOPS_MAX;
 use crate::mechanism::question::{self, Question, RequestBody};
 use crate::mechanism::round::{Lost, choose};
 use crate::metrics::{BackendCells, Count};
-use crate::passage::{Asked, Passage, params, path_below, refusal};
-use crate::plan::{Alb, Backend, BackendKind};
+use crate::passage::{Asked, Passage, params, refusal};
+use crate::plan::{Alb, Backend, BackendKind, TimeSeriesMerge};
 use crate::respond::Failure;
 use crate::shard::View;
 use crate::snapshot::{Member, Pool};
@@ -36,10 +39,13 @@ const WARNING_PREFIX: &str = "ringway: ";
 const DISPUTED_TOLD_MAX: usize = 8;
 
 /// One request to be merged.
+#[derive(Clone, Copy)]
 pub(super) struct Asking<'a> {
     pub(super) task: &'a Task<'a>,
     pub(super) head: (&'a RequestHead, &'a [u8]),
     pub(super) hop: Hop<'a>,
+    /// The path it came on, behind the route's prefix.
+    pub(super) path: &'a [u8],
     /// How the request came to the ALB that merges.
     pub(super) passage: &'a Passage<'a>,
     pub(super) request: &'a ApiRequest,
@@ -47,6 +53,8 @@ pub(super) struct Asking<'a> {
     pub(super) by_form: bool,
     /// Fan-outs passed on the way here.
     pub(super) hops: usize,
+    /// When it came: limits of time count from then on.
+    pub(super) began: Instant,
 }
 
 /// A merged answer.
@@ -59,8 +67,8 @@ pub(super) struct Outcome {
 }
 
 /// The members of a pool as the merge sees them; `members[group][index]` is who is meant.
-struct Lineup<'v> {
-    groups: Vec<GroupSpec>,
+pub(super) struct Lineup<'v> {
+    pub(super) groups: Vec<GroupSpec>,
     members: Vec<Vec<&'v Member>>,
 }
 
@@ -72,23 +80,19 @@ pub(super) fn may_bypass(task: &Task<'_>, alb: &Alb, endpoint: &Endpoint, query:
     let Some(only) = live.next() else {
         return false;
     };
-    let alone = live.all(|other| other.backend.id == only.backend.id) && pool.groups.len() == 1;
+    let is_one = pool.groups.len() == 1 && forgotten(pool, &alb.tsm).is_empty();
+    let alone = is_one && live.all(|other| other.backend.id == only.backend.id);
     let mut names = Vec::new();
     injected_names(task.view, pool, &mut names, 0);
     if !alone || !names.is_empty() {
         return false;
     }
-    let value = |wanted: &str| {
-        let found = form_urlencoded::parse(query).find(|(name, _)| name == wanted);
-        found
-            .map(|(_, value)| value.into_owned())
-            .filter(|value| !value.is_empty())
+    let has = |wanted: &str| {
+        let mut parameters = form_urlencoded::parse(query);
+        parameters.any(|(name, value)| name == wanted && !value.is_empty())
     };
-    if endpoint == &Endpoint::Query && value("time").is_none() {
-        // It must be stamped.
-        return false;
-    }
-    plan(endpoint, value("query").as_deref(), &PlanOptions::default()).may_bypass()
+    // One without a time must be stamped, one to be explained is not for the member.
+    !has(explain::PARAMETER) && (endpoint != &Endpoint::Query || has("time"))
 }
 
 /// Asks all live members of `alb` and merges what they answer.
@@ -103,26 +107,22 @@ pub(super) async fn gather(asking: &Asking<'_>, alb: &Arc<Backend>) -> Result<Ou
             alb: alb.name.clone(),
         });
     }
-    let mut plan = plan(
-        &asking.request.endpoint,
-        asking.request.get("query"),
-        &PlanOptions::default(),
-    );
-    warn_of_injected(&mut plan, asking.request, (view, pool));
-    let lineup = line_up(
-        view.active.plan.pools[settings.pool.0 as usize]
-            .members
-            .as_slice(),
-        asking,
-        pool,
-    );
-    let cells = view.active.cells(alb.id);
-    let answers = fan_out(asking, settings, &plan, &lineup, cells);
-    let (merged, fetched) = merge(asking, settings, &plan, &lineup, answers).await;
-    count(cells, &plan, &merged);
-    if merged.events.iter().any(|events| events.conflicts > 0) {
-        let shard = asking.task.shard;
-        shard.note_conflict(cells, || disputed(&lineup, &merged));
+    let fails_partial = match refusal::fails_partial(asking.request, &settings.tsm) {
+        Ok(fails) => fails,
+        Err(refused) => return Ok(refused.into_outcome()),
+    };
+    let done = match carry_out(asking, (alb, settings)).await {
+        Ok(done) => done,
+        Err(refused) => return Ok(refused.into_outcome()),
+    };
+    let Done {
+        plan,
+        merged,
+        fetched,
+        ..
+    } = done;
+    if let Some(refused) = refusal::of_merged(&merged, &plan, settings, fails_partial) {
+        return Ok(refused.into_outcome());
     }
     if merged.leader.is_none() && merged.status >= 500 && merged.body.is_empty() {
         return Err(Failure::NoAnswer {
@@ -130,6 +130,80 @@ pub(super) async fn gather(asking: &Asking<'_>, alb: &Arc<Backend>) -> Result<Ou
         });
     }
     Ok(outcome(merged, fetched))
+}
+
+/// A request that was carried out.
+pub(super) struct Done<'v> {
+    pub(super) plan: Plan,
+    pub(super) lineup: Lineup<'v>,
+    pub(super) merged: Merged,
+    fetched: Vec<(Slot, Fetched)>,
+    pub(super) exchanges: Vec<Exchange>,
+    /// Why it was planned and asked again.
+    pub(super) retry: Option<Retry>,
+}
+
+/// What one slot cost.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Exchange {
+    pub(super) slot: Slot,
+    /// Of the answer, content coding undone.
+    pub(super) bytes: u64,
+    pub(super) took: Duration,
+}
+
+/// Plans a request, asks for it and merges; again, and leaving less to the servers, where the answers show that to be
+/// better.
+pub(super) async fn carry_out<'v>(
+    asking: &Asking<'v>,
+    (alb, settings): (&Backend, &Alb),
+) -> Result<Done<'v>, Refusal> {
+    let (mut care, mut why) = (Care::default(), None);
+    loop {
+        let round = Box::pin(carry_out_once(asking, (alb, settings), care));
+        let done = round.await?;
+        match done.merged.retry {
+            Some(retry) if retry.care() > care => {
+                care = retry.care();
+                why = Some(retry);
+            }
+            _ => return Ok(Done { retry: why, ..done }),
+        }
+    }
+}
+
+async fn carry_out_once<'v>(
+    asking: &Asking<'v>,
+    (alb, settings): (&Backend, &Alb),
+    care: Care,
+) -> Result<Done<'v>, Refusal> {
+    let view = asking.task.view;
+    let lineup = Lineup::of(asking, settings);
+    let ground = lineup.ground(view, settings);
+    let cells = view.active.cells(alb.id);
+    let plan = planned(asking, settings, (&ground, care), cells).await;
+    if let Some(refused) = refusal::of_plan(&plan, lineup.groups.len(), &settings.tsm) {
+        cells.count_fanout("tsm", "", ("plans", "refused"), 1);
+        return Err(refused);
+    }
+    let until = asking.began + evaluation_limit(asking, settings, &plan);
+    let answers = fan_out(asking, settings, &plan, &lineup, cells);
+    let merged = merge(asking, settings, (&plan, until), &lineup, answers).await;
+    let (merged, kept) = merged.ok_or_else(Refusal::timed_out)?;
+    count(cells, &plan, &merged);
+    if merged.events.iter().any(|events| events.conflicts > 0) {
+        let shard = asking.task.shard;
+        shard.note_conflict(cells, || disputed(&lineup, &merged));
+    }
+    let (fetched, exchanges) = kept;
+    Ok(Done {
+        plan,
+        lineup,
+        merged,
+        fetched,
+        exchanges,
+        retry: None,
+    })
 }
 
 /// Asks the first live member that answers, and adds a warning that its answer is one group's.
@@ -140,7 +214,8 @@ pub(super) async fn first(asking: &Asking<'_>, settings: &Alb) -> Result<Outcome
     });
     for member in &pool.live {
         let budget = Budget::new(settings.fanout_bytes_max);
-        answered = match ask_member(asking, settings, member, None, budget).await {
+        let request = asking.request;
+        answered = match ask_member(asking, settings, member, request, budget).await {
             Ok(fetched) => Ok((member, fetched)),
             Err(MemberFailure::TimedOut) => Err(Failure::UpstreamTimeout),
             Err(_) => Err(Failure::NoAnswer {
@@ -189,19 +264,9 @@ fn with_warning(mut body: Vec<u8>, group: &str) -> Vec<Vec<u8>> {
     vec![warning.into_bytes(), body]
 }
 
-/// A label of `prometheus.labels` is not known to the servers, so that asking for it finds nothing.
-fn warn_of_injected(plan: &mut Plan, request: &ApiRequest, (view, pool): (&View, &Pool)) {
-    let mut names = Vec::new();
-    injected_names(view, pool, &mut names, 0);
-    let mut texts = request.all("query").chain(request.all("match[]"));
-    if let Some(label) = texts.find_map(|text| label_asked_for(text, &names)) {
-        plan.warnings.push(PlanWarning::InjectedLabel {
-            label: label.to_owned(),
-        });
-    }
-}
-
-type Come = (Slot, Result<Fetched, MemberFailure>);
+type Come = (Slot, Duration, Result<Fetched, MemberFailure>);
+/// What is left of the answers when they are merged.
+type Kept = (Vec<(Slot, Fetched)>, Vec<Exchange>);
 
 /// One future per member and variant.
 fn fan_out<'a>(
@@ -211,11 +276,14 @@ fn fan_out<'a>(
     lineup: &'a Lineup<'a>,
     cells: &BackendCells,
 ) -> Fanout<'a, Come> {
-    let budget = Budget::new(settings.fanout_bytes_max);
+    let own = settings.tsm.budget.bytes_max;
+    let own = own.filter(|bytes_max| refusal::binds(*bytes_max, settings));
+    let budget = Budget::new(own.or(settings.fanout_bytes_max));
     let mut members: Vec<Pin<Box<dyn Future<Output = Come> + 'a>>> = Vec::new();
     for (variant, ask) in plan.variants.iter().enumerate() {
         cells.count_fanout("tsm", ask.name, ("attempts", ""), 1);
-        for (group, in_group) in lineup.members.iter().enumerate() {
+        let groups = lineup.members.iter().enumerate();
+        for (group, in_group) in groups.filter(|(group, _)| ask.ask.includes(*group)) {
             for (index, member) in in_group.iter().enumerate() {
                 let slot = Slot {
                     group,
@@ -223,12 +291,11 @@ fn fan_out<'a>(
                     variant,
                 };
                 let budget = budget.clone();
-                let query = ask.query.as_deref();
+                let request = asking.request.of_variant(ask, group);
                 members.push(Box::pin(async move {
-                    (
-                        slot,
-                        ask_member(asking, settings, member, query, budget).await,
-                    )
+                    let began = Instant::now();
+                    let come = ask_member(asking, settings, member, &request, budget).await;
+                    (slot, began.elapsed(), come)
                 }));
             }
         }
@@ -239,12 +306,12 @@ fn fan_out<'a>(
     Fanout::new(members, at_once)
 }
 
-/// Asks one member, which may itself be an ALB.
-async fn ask_member(
+/// Asks one member, which may itself be an ALB, this request.
+pub(super) async fn ask_member(
     asking: &Asking<'_>,
     settings: &Alb,
     member: &Member,
-    query: Option<&str>,
+    request: &ApiRequest,
     budget: Budget,
 ) -> Result<Fetched, MemberFailure> {
     let task = asking.task;
@@ -254,13 +321,13 @@ async fn ask_member(
     let asked = Asked {
         head: asking.head.0,
         bytes: asking.head.1,
-        strip: task.strip,
+        path: request.path().map_or(asking.path, str::as_bytes),
     };
     let terminal = match dispatch::arrive(view, &asked, &mut passage).await {
         Ok(terminal) => terminal,
         Err(failure) => return refusal(&failure).ok_or(MemberFailure::Unreachable),
     };
-    let made = Made::of(asking, query, &passage);
+    let made = Made::of(asking, request, &passage);
     let room = Room {
         bytes_max: task.backend.capture_bytes_max,
         budget: &budget,
@@ -276,15 +343,16 @@ async fn ask_member(
             };
             let question = made.question(asking, passage.clone());
             let ask = question.of_origin((backend, origin), &passage, &made.body);
-            let limit = origin.timeout.min(settings.timeout);
+            let limit = origin.timeout.min(time_left(asking, settings));
             let mut fetched = Box::pin(fetch(ask, room, limit)).await?;
             fetched.injected_labels = backend.injected_labels().to_vec();
             fetched
         }
-        Terminal::Merge(inner) => nested(asking, inner, &passage, query).await?,
+        Terminal::Merge(inner) => nested(asking, inner, &passage, request).await?,
         Terminal::Choice(inner) => {
             let question = made.question(asking, passage);
-            let chosen = chosen(asking, question, inner, room, settings.timeout);
+            let limit = time_left(asking, settings);
+            let chosen = chosen(asking, question, inner, room, limit);
             return Box::pin(chosen).await;
         }
         Terminal::Local(local) => return Ok(passage.local(local)),
@@ -319,7 +387,7 @@ async fn nested(
     asking: &Asking<'_>,
     inner: &Arc<Backend>,
     passage: &Passage<'_>,
-    query: Option<&str>,
+    request: &ApiRequest,
 ) -> Result<Fetched, MemberFailure> {
     if asking.hops == HOPS_MAX {
         return Err(MemberFailure::Unreachable);
@@ -327,17 +395,30 @@ async fn nested(
     let BackendKind::Alb(settings) = &inner.kind else {
         return Err(MemberFailure::Internal);
     };
-    let mut request = asking.request.with_query(query);
-    request.edit(passage.member_params());
     let task = Task {
         backend: inner,
         ..*asking.task
     };
+    let path = request.path();
+    if let Some(path) = path.filter(|_| request.is_about_server()) {
+        let asking = Asking {
+            task: &task,
+            passage,
+            hops: asking.hops + 1,
+            ..*asking
+        };
+        let facts = Box::pin(servers::ask(&asking, settings)).await;
+        let said = facts.under(&settings.tsm).said(path);
+        return said.ok_or(MemberFailure::Unreachable);
+    }
+    let mut request = request.clone();
+    request.edit(passage.member_params());
     let request = match to_merge(&task, settings, request, question::now()) {
         Ok(request) => request,
         Err(failure) => return Ok(refused(&failure)),
     };
     let asking = Asking {
+        path: path.map_or(asking.path, str::as_bytes),
         request: &request,
         passage,
         hops: asking.hops + 1,
@@ -349,8 +430,8 @@ async fn nested(
         status: outcome.status,
         headers: outcome.headers,
         body: outcome.body.concat(),
-        // Its own merge has injected them.
-        injected_labels: Vec::new(),
+        // Its own merge has injected them, where it has not taken them off.
+        injected_labels: added_by(&asking.task.view.active.plan, inner, &mut Vec::new(), 0),
     })
 }
 
@@ -367,30 +448,33 @@ fn refused(failure: &Failure) -> Fetched {
 }
 
 /// What members are asked, made from the request's parameters.
-struct Made {
+struct Made<'r> {
+    path: &'r [u8],
     query: Vec<u8>,
     body: RequestBody,
 }
 
-impl Made {
-    fn of(asking: &Asking<'_>, query: Option<&str>, passage: &Passage<'_>) -> Made {
-        let parameters = asking.request.encoded(query);
+impl<'r> Made<'r> {
+    fn of(asking: &Asking<'r>, request: &'r ApiRequest, passage: &Passage<'_>) -> Made<'r> {
+        let path = request.path().map_or(asking.path, str::as_bytes);
+        let parameters = request.encoded();
         let parameters = params::rewrite(parameters.as_bytes(), passage.member_params());
         if !asking.by_form {
             return Made {
+                path,
                 query: parameters,
                 body: RequestBody::none(),
             };
         }
         let form = Segments::of(vec![parameters]);
         Made {
+            path,
             query: Vec::new(),
             body: RequestBody::of(BodyFraming::Length(form.len()), form),
         }
     }
 
     fn question<'q>(&'q self, asking: &'q Asking<'_>, passage: Passage<'q>) -> Question<'q, 'q> {
-        let (head, bytes) = asking.head;
         Question {
             task: asking.task,
             head: asking.head,
@@ -403,7 +487,7 @@ impl Made {
                 Method::Get
             },
             method_text: if asking.by_form { b"POST" } else { b"GET" },
-            path: path_below(head.path(bytes), asking.task.strip),
+            path: self.path,
             query: (!self.query.is_empty()).then_some(self.query.as_slice()),
             body: &self.body,
             remade: Some(Remade {
@@ -421,15 +505,16 @@ impl Made {
     }
 }
 
-/// Steps the merge while answers come in.
+/// Steps the merge while answers come in; `None` when it would take longer than it may.
 async fn merge(
     asking: &Asking<'_>,
     settings: &Alb,
-    plan: &Plan,
+    (plan, until): (&Plan, Instant),
     lineup: &Lineup<'_>,
     mut answers: Fanout<'_, Come>,
-) -> (Merged, Vec<(Slot, Fetched)>) {
-    let slots: usize = lineup.members.iter().map(Vec::len).sum::<usize>() * plan.variants.len();
+) -> Option<(Merged, Kept)> {
+    let members = lineup.members.iter().map(Vec::len).sum();
+    let slots = Execution::slots(plan, members);
     let arena = Arena::new(limits::ARENA_BYTES_DEFAULT, slots);
     let options = MergeOptions {
         dedup_tolerance_ms: i64::try_from(settings.tsm.dedup_tolerance_ms).unwrap_or(i64::MAX),
@@ -437,13 +522,15 @@ async fn merge(
         aggregates_histograms: settings.tsm.adds_histograms,
         samples_max: settings.tsm.budget.samples_max.unwrap_or(u64::MAX),
         series_max: settings.tsm.budget.series_max.unwrap_or(u64::MAX),
-        limit: None,
+        limit: asking.request.limit(),
     };
-    let mut merge = Merge::new(&arena, plan, &lineup.groups, options);
+    let mut merge = Execution::new(&arena, plan, &lineup.groups, &options);
     let mut kept: Vec<(Slot, Fetched)> = Vec::new();
+    let mut exchanges = Vec::new();
     loop {
         let come = match merge.step(limits::STEP_UNITS_DEFAULT) {
             Progress::Done => break,
+            Progress::More if Instant::now() > until => return None,
             Progress::More => {
                 asking.task.shard.turns.yield_now().await;
                 answers.ready().await
@@ -454,7 +541,12 @@ async fn merge(
             },
         };
         match come {
-            Some((slot, Ok(mut fetched))) => {
+            Some((slot, took, Ok(mut fetched))) => {
+                exchanges.push(Exchange {
+                    slot,
+                    bytes: fetched.body.len() as u64,
+                    took,
+                });
                 let answer = Answer {
                     status: fetched.status,
                     body: std::mem::take(&mut fetched.body),
@@ -463,18 +555,40 @@ async fn merge(
                 merge.add(slot, answer);
                 kept.push((slot, fetched));
             }
-            Some((slot, Err(failure))) => merge.fail(slot, failure),
+            Some((slot, took, Err(failure))) => {
+                let bytes = 0;
+                exchanges.push(Exchange { slot, bytes, took });
+                merge.fail(slot, failure);
+            }
             None => {}
         }
     }
-    (merge.finish(), kept)
+    Some((merge.finish(), (kept, exchanges)))
 }
 
-/// Who is in which group, in pool order; a member listed twice is asked once.
+impl<'v> Lineup<'v> {
+    /// Who is in which group, in pool order; a member listed twice is asked once.
+    pub(super) fn of(asking: &Asking<'v>, alb: &Alb) -> Lineup<'v> {
+        let view = asking.task.view;
+        let configured = &view.active.plan.pools[alb.pool.0 as usize].members;
+        line_up(configured, asking, (view.table.pool(alb.pool), &alb.tsm))
+    }
+
+    /// What the planner has to know of them.
+    pub(super) fn ground(&self, view: &View, alb: &Alb) -> Ground {
+        let names: Vec<&str> = self
+            .groups
+            .iter()
+            .map(|group| group.name.as_str())
+            .collect();
+        Ground::of(&view.active.plan, alb.pool, &names)
+    }
+}
+
 fn line_up<'v>(
     configured: &[crate::plan::PoolMember],
     asking: &Asking<'v>,
-    pool: &'v Pool,
+    (pool, settings): (&'v Pool, &TimeSeriesMerge),
 ) -> Lineup<'v> {
     let backends = &asking.task.view.active.plan.backends;
     let mut groups = Vec::new();
@@ -507,6 +621,13 @@ fn line_up<'v>(
             members: specs.collect(),
         });
         members.push(in_group);
+    }
+    for name in forgotten(pool, settings) {
+        groups.push(GroupSpec {
+            name,
+            members: Vec::new(),
+        });
+        members.push(Vec::new());
     }
     Lineup { groups, members }
 }

@@ -5,8 +5,9 @@
 use std::time::Duration;
 
 use form_urlencoded::Serializer;
-use ringway_merge::Endpoint;
+use ringway_merge::{Endpoint, Grid, Variant, Window};
 
+use super::times;
 use crate::passage::params;
 use crate::plan::{Edit, spelling};
 
@@ -19,7 +20,16 @@ pub(super) struct ApiRequest {
     pub(super) endpoint: Endpoint,
     /// The parameters in order; a form's values replace those of the URL with the same name.
     parameters: Vec<(String, String)>,
+    /// The path that members are asked on, where it is not the client's.
+    path: Option<&'static str>,
+    /// What [`ApiRequest::range`] said before the times were replaced.
+    asked_range: Option<Result<Option<Duration>, Unreadable>>,
 }
+
+/// Parameters that times are given in.
+const TIMES: [&str; 4] = ["time", "start", "end", "step"];
+/// Parameters that are about the whole answer to a query: no member has that.
+const OF_THE_WHOLE: [&str; 2] = ["limit", "stats"];
 
 /// Paths that speak of one server's own state in the API's JSON envelope. They are not merged yet: the first live
 /// member answers, and a warning says so where there are other replica groups. Contract: tsm page, 1 (beyond);
@@ -99,6 +109,8 @@ impl ApiRequest {
         (parameters.len() <= PARAMETERS_MAX).then_some(ApiRequest {
             endpoint,
             parameters,
+            path: None,
+            asked_range: None,
         })
     }
 
@@ -119,6 +131,17 @@ impl ApiRequest {
         of_name.map(|(_, value)| value.as_str())
     }
 
+    /// Series that the client wants at most.
+    pub(super) fn limit(&self) -> Option<usize> {
+        let limit: usize = self.get("limit")?.parse().ok()?;
+        (limit > 0).then_some(limit)
+    }
+
+    /// Leaves a parameter out.
+    pub(super) fn remove(&mut self, name: &str) {
+        self.parameters.retain(|(other, _)| other != name);
+    }
+
     /// Gives an instant query the time it is asked at, so that all members mean the same moment (decisions,
     /// 17).
     pub(super) fn stamp(&mut self, now: Duration) {
@@ -126,7 +149,8 @@ impl ApiRequest {
             return;
         }
         self.parameters.retain(|(name, _)| name != "time");
-        let time = format!("{}.{:03}", now.as_secs(), now.subsec_millis());
+        let time_ms = i64::try_from(now.as_millis()).unwrap_or(i64::MAX);
+        let time = times::written_time(time_ms);
         self.parameters.push(("time".to_owned(), time));
     }
 
@@ -135,106 +159,109 @@ impl ApiRequest {
         params::edit(&mut self.parameters, edits);
     }
 
-    /// The parameters with the query of one variant, encoded.
-    pub(super) fn encoded(&self, query: Option<&str>) -> String {
+    /// The parameters, encoded.
+    pub(super) fn encoded(&self) -> String {
         let mut out = Serializer::new(String::new());
         for (name, value) in &self.parameters {
-            let value = if name == "query" {
-                query.unwrap_or(value)
-            } else {
-                value
-            };
             out.append_pair(name, value);
         }
         out.finish()
     }
 
-    /// The same request for another query text.
-    pub(super) fn with_query(&self, query: Option<&str>) -> ApiRequest {
+    /// The path to ask on, where it is not the one that the client asks on.
+    pub(super) fn path(&self) -> Option<&'static str> {
+        self.path
+    }
+
+    /// A question about a server, on `path`.
+    pub(super) fn about_server(path: &'static str) -> ApiRequest {
+        ApiRequest {
+            endpoint: Endpoint::Labels,
+            parameters: Vec::new(),
+            path: Some(path),
+            asked_range: None,
+        }
+    }
+
+    /// Whether it is about a server and not about what the server holds.
+    pub(super) fn is_about_server(&self) -> bool {
+        self.path
+            .is_some_and(|path| path.starts_with("/api/v1/status/"))
+    }
+
+    /// The same request for one variant of a plan, as a group gets it: its query text, and its times.
+    pub(super) fn of_variant(&self, variant: &Variant, group: usize) -> ApiRequest {
         let mut request = self.clone();
-        if let Some(query) = query {
-            for (_, value) in request
-                .parameters
-                .iter_mut()
-                .filter(|(name, _)| name == "query")
-            {
+        if let Some(query) = variant.query_for(group) {
+            let queries = request.parameters.iter_mut();
+            for (_, value) in queries.filter(|(name, _)| name == "query") {
                 query.clone_into(value);
+            }
+        }
+        if matches!(self.endpoint, Endpoint::Query | Endpoint::QueryRange) {
+            OF_THE_WHOLE.iter().for_each(|name| request.remove(name));
+        }
+        let Some(window) = variant.window else {
+            return request;
+        };
+        request.asked_range = Some(self.range());
+        TIMES.iter().for_each(|name| request.remove(name));
+        let mut put = |name: &str, value: String| request.parameters.push((name.to_owned(), value));
+        match window {
+            Window::Instant(time_ms) => {
+                put("time", times::written_time(time_ms));
+                request.endpoint = Endpoint::Query;
+                request.path = Some("/api/v1/query");
+            }
+            Window::Range(grid) => {
+                put("start", times::written_time(grid.start_ms));
+                put("end", times::written_time(grid.end_ms()));
+                put("step", times::written_step(grid.step_ms));
+                request.endpoint = Endpoint::QueryRange;
+                request.path = Some("/api/v1/query_range");
             }
         }
         request
     }
 
-    /// From `start` to `end`, of a range query that has both and a `step`.
+    /// The times at which a query is evaluated, and the end that it names; `None` where a server refuses them, or may read them otherwise.
+    pub(super) fn grid(&self) -> Option<(Grid, i64)> {
+        match self.endpoint {
+            Endpoint::Query => {
+                let time_ms = times::time_ms(self.get("time")?)?;
+                Some((Grid::instant(time_ms), time_ms))
+            }
+            Endpoint::QueryRange => {
+                times::range(self.get("start")?, self.get("end")?, self.get("step")?)
+            }
+            _ => None,
+        }
+    }
+
+    /// A duration that stands in a parameter, if it is one that is longer than nothing.
+    pub(super) fn span(&self, name: &str) -> Option<times::Span> {
+        times::span(self.get(name)?).filter(|span| span.is_positive())
+    }
+
+    /// From `start` to `end`, of a range query that has both and a `step`, as the client asked it.
     ///
     /// # Errors
     /// When one of them is no time that can be read here; a server may read it still.
     pub(super) fn range(&self) -> Result<Option<Duration>, Unreadable> {
+        if let Some(asked) = self.asked_range {
+            return asked;
+        }
         if self.endpoint != Endpoint::QueryRange || self.get("step").is_none() {
             return Ok(None);
         }
         let (Some(start), Some(end)) = (self.get("start"), self.get("end")) else {
             return Ok(None);
         };
-        let (Some(start), Some(end)) = (seconds(start), seconds(end)) else {
-            return Err(Unreadable);
-        };
-        let length = Duration::try_from_secs_f64((end - start).max(0.0));
-        length.map(Some).map_err(|_| Unreadable)
+        let start_ms = times::time_ms(start).ok_or(Unreadable)?;
+        let end_ms = times::time_ms(end).ok_or(Unreadable)?;
+        let length_ms = u64::try_from(end_ms - start_ms).unwrap_or(0);
+        Ok(Some(Duration::from_millis(length_ms)))
     }
-}
-
-/// Unix seconds of a time as the Prometheus API takes it: a number, or RFC 3339.
-fn seconds(text: &str) -> Option<f64> {
-    if let Ok(number) = text.parse::<f64>() {
-        return number.is_finite().then_some(number);
-    }
-    rfc3339(text)
-}
-
-/// `2006-01-02T15:04:05[.999](Z|±hh:mm)`.
-fn rfc3339(text: &str) -> Option<f64> {
-    let (date, rest) = text.split_once(['T', 't'])?;
-    let mut parts = date.split('-');
-    let (year, month, day) = (parts.next()?, parts.next()?, parts.next()?);
-    let (year, month, day): (i64, i64, i64) =
-        (year.parse().ok()?, month.parse().ok()?, day.parse().ok()?);
-    let in_range =
-        (0..=9999).contains(&year) && (1..=12).contains(&month) && (1..=31).contains(&day);
-    if !in_range || parts.next().is_some() {
-        return None;
-    }
-    let zone_at = rest.find(['Z', 'z', '+', '-'])?;
-    let (clock, zone) = rest.split_at(zone_at);
-    let mut fields = clock.split(':');
-    let hours: f64 = fields.next()?.parse().ok()?;
-    let minutes: f64 = fields.next()?.parse().ok()?;
-    let secs: f64 = fields.next()?.parse().ok()?;
-    let offset = match zone {
-        "Z" | "z" => 0.0,
-        _ => {
-            let (oh, om) = zone[1..].split_once(':')?;
-            let amount = oh.parse::<f64>().ok()? * 3600.0 + om.parse::<f64>().ok()? * 60.0;
-            if zone.starts_with('-') {
-                -amount
-            } else {
-                amount
-            }
-        }
-    };
-    let days = days_from_civil(year, month, day);
-    Some(days as f64 * 86_400.0 + hours * 3600.0 + minutes * 60.0 + secs - offset)
-}
-
-/// Days from 1970-01-01 of a date of the proleptic Gregorian calendar.
-fn days_from_civil(year: i64, month: i64, day: i64) -> i64 {
-    // Years begin in March here, so that a leap day is a year's last.
-    let year = if month <= 2 { year - 1 } else { year };
-    let era = year.div_euclid(400);
-    let year_of_era = year.rem_euclid(400);
-    let day_of_year = (153 * ((month + 9) % 12) + 2) / 5 + day - 1;
-    let day_of_era = year_of_era * 365 + year_of_era / 4 - year_of_era / 100 + day_of_year;
-    // 719,468 days lie between 0000-03-01 and 1970-01-01.
-    era * 146_097 + day_of_era - 719_468
 }
 
 #[cfg(test)]
@@ -282,12 +309,8 @@ mod tests {
         let request = request.expect("few parameters");
         assert_eq!(request.get("query"), Some("b+c"));
         assert_eq!(
-            request.encoded(None),
+            request.encoded(),
             "x=1&query=b%2Bc&match%5B%5D=1&match%5B%5D=2"
-        );
-        assert_eq!(
-            request.encoded(Some("z")),
-            "x=1&query=z&match%5B%5D=1&match%5B%5D=2"
         );
     }
 
@@ -301,18 +324,55 @@ mod tests {
     }
 
     #[test]
-    fn times_are_numbers_or_rfc3339() {
-        let cases = [
-            ("1700000000.5", Some(1_700_000_000.5)),
-            ("1970-01-01T00:00:00Z", Some(0.0)),
-            ("2024-02-29T12:00:00.25+01:00", Some(1_709_204_400.25)),
-            ("2023-11-14T22:13:20Z", Some(1_700_000_000.0)),
-            ("NaN", None),
-            ("2024-13-01T00:00:00Z", None),
-            ("yesterday", None),
-        ];
-        for (text, expected) in cases {
-            assert_eq!(seconds(text), expected, "{text}");
-        }
+    fn a_variant_has_its_own_text_and_times_and_keeps_the_rest() {
+        let text = b"query=sum(a)&start=60&end=120&step=15&timeout=5s&limit=3&stats=all&x=1";
+        let request = ApiRequest::read(Endpoint::QueryRange, text, b"").expect("few");
+        let variant = |query: Option<&str>, window| {
+            let variant = Variant {
+                query: query.map(str::to_owned),
+                by_group: vec![(7, "other".to_owned())],
+                window,
+                ..Variant::default()
+            };
+            assert_eq!(request.of_variant(&variant, 7).get("query"), Some("other"));
+            request.of_variant(&variant, 0)
+        };
+        let whole = "query=sum%28a%29&start=60&end=120&step=15&timeout=5s&x=1";
+        assert_eq!(variant(None, None).encoded(), whole);
+        assert_eq!(variant(None, None).path(), None);
+        let instant = variant(Some("a[1m]"), Some(Window::Instant(-1_500)));
+        assert_eq!(
+            instant.encoded(),
+            "query=a%5B1m%5D&timeout=5s&x=1&time=-1.500"
+        );
+        assert_eq!(instant.endpoint, Endpoint::Query);
+        assert_eq!(instant.path(), Some("/api/v1/query"));
+        let minute = Ok(Some(Duration::from_secs(60)));
+        assert_eq!(instant.range(), minute, "what the client asked for");
+        let grid = Grid::range(60_000, 90_500, 15_000);
+        let range = variant(Some("a"), Some(Window::Range(grid)));
+        let times = "start=60.000&end=90.000&step=15000ms";
+        assert_eq!(range.encoded(), format!("query=a&timeout=5s&x=1&{times}"));
+        assert_eq!(range.path(), Some("/api/v1/query_range"));
+        assert_eq!(
+            (range.range(), range.grid().map(|(grid, _)| grid.count)),
+            (minute, Some(3))
+        );
+    }
+
+    #[test]
+    fn the_times_of_a_query_are_its_grid() {
+        let grid =
+            |endpoint, text: &[u8]| ApiRequest::read(endpoint, text, b"").expect("few").grid();
+        assert_eq!(
+            grid(Endpoint::Query, b"query=a&time=1.5"),
+            Some((Grid::instant(1_500), 1_500))
+        );
+        assert_eq!(grid(Endpoint::Query, b"query=a"), None);
+        let steps = (Grid::range(0, 61_000, 15_000), 61_000);
+        let text = b"query=a&start=0&end=1970-01-01T00:01:01Z&step=15s";
+        assert_eq!(grid(Endpoint::QueryRange, text), Some(steps));
+        assert_eq!(grid(Endpoint::QueryRange, b"start=0&end=60"), None);
+        assert_eq!(grid(Endpoint::Series, text), None);
     }
 }

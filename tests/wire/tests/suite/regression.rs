@@ -138,7 +138,7 @@ fn a_port_that_another_ringway_serves_is_refused() {
 }
 
 #[test]
-fn asking_for_an_injected_label_carries_a_warning() {
+fn asking_for_a_label_that_replicas_inject_unevenly_carries_a_warning() {
     const EMPTY: &str = r#"{"status":"success","data":{"resultType":"vector","result":[]}}"#;
     let answer = |_: &ringway_wire::Request| {
         format!(
@@ -147,16 +147,16 @@ fn asking_for_an_injected_label_carries_a_warning() {
         )
         .into_bytes()
     };
-    let (one, two) = (Origin::answering(answer), Origin::answering(answer));
+    let origins = [0; 3].map(|_| Origin::answering(answer));
     let mut yaml = "backends:\n".to_owned();
-    for (name, origin) in [("a", &one), ("b", &two)] {
+    for ((name, group), origin) in [("a", "x"), ("b", "x"), ("c", "y")].iter().zip(&origins) {
         yaml.push_str(&format!(
-            "  {name}: {{provider: prometheus, origin_url: 'http://{}', prometheus: {{labels: {{dc: {name}}}}}}}\n",
+            "  {name}: {{provider: prometheus, origin_url: 'http://{}', replica_group: {group}, prometheus: {{labels: {{dc: {name}}}}}}}\n",
             origin.address()
         ));
     }
     yaml.push_str(
-        "  all: {provider: alb, is_default: true, alb: {mechanism: tsm, pool: [a, b]}}\n",
+        "  all: {provider: alb, is_default: true, alb: {mechanism: tsm, pool: [a, b, c]}}\n",
     );
     let ringway = Setup::new(yaml).start();
     let warned = |query: &str| {
