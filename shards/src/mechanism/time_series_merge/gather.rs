@@ -434,6 +434,7 @@ async fn merge(
     let options = MergeOptions {
         dedup_tolerance_ms: i64::try_from(settings.tsm.dedup_tolerance_ms).unwrap_or(i64::MAX),
         warning_prefix: WARNING_PREFIX,
+        ..MergeOptions::default()
     };
     let mut merge = Merge::new(&arena, plan, &lineup.groups, options);
     let mut kept: Vec<(Slot, Fetched)> = Vec::new();
