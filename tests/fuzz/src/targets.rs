@@ -2,6 +2,7 @@
 
 mod chunked_body;
 mod config_yaml;
+mod documents;
 mod promql_plan;
 mod request_head;
 mod response_head;
@@ -35,4 +36,5 @@ pub static TARGETS: &[&Target] = &[
     &config_yaml::TARGET,
     &promql_plan::TARGET,
     &series_json::TARGET,
+    &documents::TARGET,
 ];
