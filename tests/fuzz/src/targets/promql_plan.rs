@@ -1,8 +1,6 @@
 //! Planning of PromQL: no panic, and what cannot be planned says so.
 
-use ringway_merge::{
-    Care, Clock, Dialect, Endpoint, Grid, Plan, PlanOptions, Strategy, plan,
-};
+use ringway_merge::{Care, Clock, Dialect, Endpoint, Grid, Plan, PlanOptions, Strategy, plan};
 
 use super::Target;
 use crate::random::Random;
@@ -78,7 +76,13 @@ fn run(input: &[u8], random: &mut Random) {
     dated.clock = Some(Clock {
         grid,
         end_ms: grid.end_ms(),
-        dialect: [Dialect { major: 2, minor: 42 }, Dialect::default()][random.below(2)],
+        dialect: [
+            Dialect {
+                major: 2,
+                minor: 42,
+            },
+            Dialect::default(),
+        ][random.below(2)],
         interval_ms: 60_000,
         lookback_ms: 300_000,
     });
