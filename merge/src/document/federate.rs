@@ -9,7 +9,7 @@ mod line;
 use std::collections::BTreeMap;
 
 use super::item::Reading;
-use super::join::Join;
+use super::join::{Join, PIECE_UNITS};
 use super::read::keep;
 use super::{Entry, Item, Part};
 use crate::error::MemberFailure;
@@ -264,6 +264,11 @@ impl<'a> Join<'a> for Joined<'a> {
         }
         sample.write(out);
         true
+    }
+
+    fn drop_next(&mut self) -> usize {
+        let dropped = self.families.pop_first().is_some();
+        usize::from(dropped) * PIECE_UNITS
     }
 }
 

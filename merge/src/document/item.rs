@@ -15,7 +15,9 @@ use crate::write::{write_labels, write_string};
 type Outcome<T> = Result<T, MemberFailure>;
 
 /// Most items of a piece of a [`List`].
-const PIECE: usize = 4096;
+const PIECE: usize = 1024;
+/// What it costs to drop one item, which may have a small allocation of its own.
+const DROP_UNITS: usize = 8;
 
 /// A list that grows without moving what it holds.
 #[derive(Debug)]
@@ -40,6 +42,11 @@ impl<T> List<T> {
             Some(last) if last.len() < PIECE => last.push(item),
             _ => self.0.push(vec![item]),
         }
+    }
+
+    /// Drops the last piece; returns what that costs, 0 when there is none.
+    pub(super) fn drop_piece(&mut self) -> usize {
+        self.0.pop().map_or(0, |piece| piece.len() * DROP_UNITS)
     }
 
     pub(super) fn get(&self, at: usize) -> Option<&T> {
@@ -235,15 +242,9 @@ impl<'a> Reading<'a> {
         if raw.first() != Some(&b'"') || raw.len() > STRING_BYTES_MAX {
             return Err(BAD);
         }
-        let mut bytes = Vec::with_capacity(raw.len() + 2);
-        bytes.push(b'[');
-        bytes.extend_from_slice(raw);
-        bytes.push(b']');
-        let tape = simd_json::to_tape(&mut bytes).map_err(|_| BAD)?;
-        match tape.0.as_slice() {
-            [_, simd_json::Node::String(text)] => labels::keep(self.bump, text),
-            _ => Err(BAD),
-        }
+        let inside = raw.get(1..raw.len().saturating_sub(1)).ok_or(BAD)?;
+        let text = unescape(inside).and_then(|bytes| String::from_utf8(bytes).ok());
+        labels::keep(self.bump, &text.ok_or(BAD)?)
     }
 
     /// Reads a string member that must be there.
@@ -273,6 +274,44 @@ impl<'a> Reading<'a> {
     pub(super) fn bad<T>(&self) -> Outcome<T> {
         Err(BAD)
     }
+}
+
+/// Undoes the escapes of a string that was checked, quotes taken off.
+fn unescape(text: &[u8]) -> Option<Vec<u8>> {
+    let unit = |text: &[u8]| {
+        let digits = std::str::from_utf8(text.get(..4)?).ok()?;
+        u32::from_str_radix(digits, 16).ok()
+    };
+    let mut out = Vec::with_capacity(text.len());
+    let mut rest = text;
+    while let Some(at) = rest.iter().position(|byte| *byte == b'\\') {
+        out.extend_from_slice(&rest[..at]);
+        let (escape, after) = rest[at + 1..].split_first()?;
+        rest = after;
+        out.push(match escape {
+            b'b' => 0x08,
+            b'f' => 0x0c,
+            b'n' => b'\n',
+            b'r' => b'\r',
+            b't' => b'\t',
+            b'u' => {
+                let mut code = unit(rest)?;
+                rest = &rest[4..];
+                if (0xd800..0xdc00).contains(&code) {
+                    let low = unit(rest.strip_prefix(b"\\u")?)?;
+                    rest = &rest[6..];
+                    code = 0x1_0000 + ((code - 0xd800) << 10) + low.checked_sub(0xdc00)?;
+                }
+                let mut buffer = [0; 4];
+                let character = char::from_u32(code)?.encode_utf8(&mut buffer);
+                out.extend_from_slice(character.as_bytes());
+                continue;
+            }
+            byte => *byte,
+        });
+    }
+    out.extend_from_slice(rest);
+    Some(out)
 }
 
 /// Writes a comma in front of all items but the first.
@@ -326,5 +365,47 @@ impl<'a> Fields<'a> {
         out.extend_from_slice(field.key);
         out.push(b':');
         Some(field)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn escapes_are_undone() {
+        let cases: [(&str, Option<&str>); 8] = [
+            ("", Some("")),
+            ("plain", Some("plain")),
+            (r#"a\"b\\c\/d"#, Some("a\"b\\c/d")),
+            (r"\b\f\n\r\t", Some("\u{8}\u{c}\n\r\t")),
+            (r"\u003con\u003E \u00e9", Some("<on> é")),
+            (r"\ud83d\ude00!", Some("😀!")),
+            (r"\ud83d", None),
+            (r"\u12", None),
+        ];
+        for (text, expected) in cases {
+            let found = unescape(text.as_bytes());
+            let expected = expected.map(|text| text.as_bytes().to_vec());
+            assert_eq!(found, expected, "{text}");
+        }
+    }
+
+    #[test]
+    fn a_list_is_dropped_piece_by_piece() {
+        let mut list = List::default();
+        for at in 0..=2 * PIECE {
+            assert_eq!(list.len(), at);
+            list.push(at);
+        }
+        assert_eq!(
+            (list.get(PIECE), list.get(2 * PIECE + 1)),
+            (Some(&PIECE), None)
+        );
+        let left = [2 * PIECE, PIECE, 0].map(|left| {
+            assert!(list.drop_piece() > 0, "{left}");
+            list.len() == left
+        });
+        assert_eq!((left, list.drop_piece()), ([true; 3], 0));
     }
 }

@@ -5,6 +5,7 @@
 
 use std::fmt::Debug;
 
+use super::item::List;
 use super::{Document, Entry, LISTS, Part, Trim};
 use crate::write::Output;
 
@@ -19,14 +20,20 @@ pub(super) trait Join<'a>: Debug {
     /// Appends the next piece of the data; `false` when that was the last.
     fn write(&mut self, out: &mut Vec<u8>) -> bool;
 
+    /// Drops a piece of what is left when all is written; returns what that costs, 0 when the rest is
+    /// small. Freeing a large map at once takes too long.
+    fn drop_next(&mut self) -> usize {
+        0
+    }
+
     /// What the answer has to say of itself, once all is written. Only asked of several groups.
     fn warnings(&mut self) -> Vec<String> {
         Vec::new()
     }
 }
 
-/// What it costs to take an item, or to write a piece, beside its bytes.
-const PIECE_UNITS: usize = 250;
+/// What it costs to take an item, to write a piece, beside its bytes, or to drop an entry of a map.
+pub(super) const PIECE_UNITS: usize = 250;
 
 /// Joins the documents of one request.
 #[derive(Debug)]
@@ -38,6 +45,7 @@ pub(crate) struct Joining<'a> {
     part: usize,
     list: usize,
     at: usize,
+    is_written: bool,
 }
 
 impl<'a> Joining<'a> {
@@ -51,10 +59,11 @@ impl<'a> Joining<'a> {
             part: 0,
             list: 0,
             at: 0,
+            is_written: false,
         }
     }
 
-    /// Works for about `units`. Returns those used, and whether all is written.
+    /// Works for about `units`. Returns those used, and whether all is done.
     pub(crate) fn step(&mut self, out: &mut Output, units: usize) -> (usize, bool) {
         let mut used = 0;
         while used < units {
@@ -62,14 +71,18 @@ impl<'a> Joining<'a> {
                 used += PIECE_UNITS;
                 continue;
             }
+            if self.is_written {
+                match self.drop_next() {
+                    0 => return (used, true),
+                    units => used += units,
+                }
+                continue;
+            }
             let room = out.room();
             let before = room.len();
-            let has_more = self.join.write(room);
+            self.is_written = !self.join.write(room);
             // A copied byte costs far less than a unit.
             used += PIECE_UNITS + (room.len() - before) / 4;
-            if !has_more {
-                return (used, true);
-            }
         }
         (used, false)
     }
@@ -80,6 +93,13 @@ impl<'a> Joining<'a> {
             0 | 1 => Vec::new(),
             _ => self.join.warnings(),
         }
+    }
+
+    /// Drops a piece of what is no longer needed; returns units used.
+    fn drop_next(&mut self) -> usize {
+        let lists = self.parts.iter_mut().flat_map(|part| &mut part.lists);
+        let dropped = lists.map(List::drop_piece).find(|units| *units > 0);
+        dropped.unwrap_or_else(|| self.join.drop_next())
     }
 
     /// Takes the next item; `false` when there is none.

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::item::{Commas, List, Reading, Written, write_key};
-use super::join::Join;
+use super::join::{Join, PIECE_UNITS};
 use super::walk::{Cut, Shape};
 use super::{Entry, Item, Trim};
 use crate::error::MemberFailure;
@@ -125,5 +125,10 @@ impl<'a> Join<'a> for Joined<'a> {
         out.push(b'[');
         self.open = Some((statements, 0));
         true
+    }
+
+    fn drop_next(&mut self) -> usize {
+        let dropped = self.seen.pop_first().is_some() || self.metrics.pop_first().is_some();
+        usize::from(dropped) * PIECE_UNITS
     }
 }

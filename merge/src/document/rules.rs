@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 
 use super::alerts::{self, Alerts, severity};
 use super::item::{Commas, Fields, List, Reading};
-use super::join::Join;
+use super::join::{Join, PIECE_UNITS};
 use super::walk::{Cut, Field, Shape};
 use super::{Entry, Item, Trim};
 use crate::error::MemberFailure;
@@ -117,13 +117,13 @@ struct JoinedGroup<'a> {
     first: &'a Group<'a>,
     /// Numbers of its rules, in order.
     rules: List<usize>,
-    known: BTreeMap<Identity<'a>, Twins>,
 }
 
 /// Rules of one group that cannot be told apart; the n-th of each server are the same.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct Twins {
-    rules: List<usize>,
+    first: usize,
+    others: Vec<usize>,
     /// How many the document that is being taken has had so far.
     document: usize,
     met: usize,
@@ -146,6 +146,8 @@ pub(super) struct Joined<'a> {
     groups: List<JoinedGroup<'a>>,
     by_key: BTreeMap<GroupKey<'a>, usize>,
     rules: List<JoinedRule<'a>>,
+    /// Rules by the place of their group and what makes them the same.
+    known: BTreeMap<(usize, Identity<'a>), Twins>,
     /// Which document is being taken; where its groups and rules went.
     document: usize,
     group_places: List<usize>,
@@ -167,6 +169,7 @@ impl Joined<'_> {
             groups: List::default(),
             by_key: BTreeMap::new(),
             rules: List::default(),
+            known: BTreeMap::new(),
             document: 0,
             group_places: List::default(),
             rule_places: List::default(),
@@ -240,6 +243,16 @@ impl<'a> Join<'a> for Joined<'a> {
         };
         true
     }
+
+    fn drop_next(&mut self) -> usize {
+        if self.known.pop_first().is_some() {
+            return PIECE_UNITS;
+        }
+        match self.rules.drop_piece() {
+            0 => self.groups.drop_piece(),
+            units => units,
+        }
+    }
 }
 
 impl<'a> Joined<'a> {
@@ -250,26 +263,36 @@ impl<'a> Joined<'a> {
             self.groups.push(JoinedGroup {
                 first: group,
                 rules: List::default(),
-                known: BTreeMap::new(),
             });
         }
         self.group_places.push(place);
     }
 
     fn take_rule(&mut self, parent: usize, rule: &'a Rule<'a>) {
-        let place = self.group_places.get(parent).copied();
-        let Some(group) = place.and_then(|place| self.groups.get_mut(place)) else {
+        let Some(group) = self.group_places.get(parent).copied() else {
             return;
         };
-        let twins = group.known.entry(rule.identity).or_default();
+        let new = self.rules.len();
+        let key = (group, rule.identity);
+        let twins = self.known.entry(key).or_insert_with(|| Twins {
+            first: new,
+            others: Vec::new(),
+            document: 0,
+            met: 0,
+        });
         if twins.document != self.document {
             twins.document = self.document;
             twins.met = 0;
         }
-        let twin = twins.rules.get(twins.met).copied();
+        let place = match twins.met.checked_sub(1) {
+            None => twins.first,
+            Some(at) if at < twins.others.len() => twins.others[at],
+            Some(_) => {
+                twins.others.push(new);
+                new
+            }
+        };
         twins.met += 1;
-        let new = self.rules.len();
-        let place = twin.unwrap_or(new);
         if let Some(known) = self.rules.get_mut(place) {
             if rule.severity > known.worst.severity {
                 known.worst = rule;
@@ -278,8 +301,9 @@ impl<'a> Joined<'a> {
                 known.sickest = rule;
             }
         } else {
-            twins.rules.push(new);
-            group.rules.push(new);
+            if let Some(group) = self.groups.get_mut(group) {
+                group.rules.push(new);
+            }
             self.rules.push(JoinedRule {
                 first: rule,
                 worst: rule,

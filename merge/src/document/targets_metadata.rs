@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::item::{Commas, Reading, Written};
-use super::join::Join;
+use super::join::{Join, PIECE_UNITS};
 use super::walk::{Cut, Shape};
 use super::{Entry, Item, Trim};
 use crate::error::MemberFailure;
@@ -79,5 +79,10 @@ impl<'a> Join<'a> for Joined<'a> {
         self.commas.next(out);
         written.write(out);
         true
+    }
+
+    fn drop_next(&mut self) -> usize {
+        let dropped = self.statements.pop_first().is_some();
+        usize::from(dropped) * PIECE_UNITS
     }
 }

@@ -3,8 +3,8 @@
 //! The whole text is checked (grammar, UTF-8, depth), so that any piece of it may be written again as
 //! it is. Nothing is copied: items and fields are slices. Called by [`super::read`].
 //!
-//! Bounds: a step ends after its budget, a string is read at once and is at most
-//! [`STRING_BYTES_MAX`] long, [`DOCUMENT_DEPTH_MAX`] and [`FIELDS_PER_ITEM_MAX`].
+//! Bounds: a step ends after its budget, a string is at most [`STRING_BYTES_MAX`] long,
+//! [`DOCUMENT_DEPTH_MAX`] and [`FIELDS_PER_ITEM_MAX`].
 
 use crate::error::MemberFailure;
 use crate::limits::{DOCUMENT_DEPTH_MAX, FIELDS_PER_ITEM_MAX, STRING_BYTES_MAX};
@@ -158,6 +158,8 @@ struct Level<'a> {
 pub(super) struct Walker<'a> {
     body: &'a [u8],
     at: usize,
+    /// How far the string that begins at `at` is read, while one is.
+    scanned: usize,
     expects: Expects,
     levels: Vec<Level<'a>>,
     /// Members of the open objects that are cut.
@@ -177,6 +179,7 @@ impl<'a> Walker<'a> {
         Self {
             body,
             at: 0,
+            scanned: 0,
             expects: Expects::Value,
             levels: Vec::new(),
             fields: Vec::new(),
@@ -188,14 +191,14 @@ impl<'a> Walker<'a> {
 
     /// The place reached.
     pub(super) fn at(&self) -> usize {
-        self.at
+        self.at.max(self.scanned)
     }
 
     /// Goes on until something is met or about `until` is reached.
     pub(super) fn next(&mut self, until: usize) -> Outcome<Met<'_, 'a>> {
         self.fields.truncate(self.fields_end);
         loop {
-            if self.at >= until.max(1) {
+            if self.at() >= until.max(1) {
                 return Ok(Met::Paused);
             }
             if !self.skip_space(until) {
@@ -207,9 +210,9 @@ impl<'a> Walker<'a> {
                 }
                 Expects::End => return Ok(Met::End),
                 Expects::Next => self.next_member()?,
-                Expects::Key => self.key()?,
+                Expects::Key => self.key(until)?,
                 Expects::Colon => self.colon()?,
-                Expects::Value => self.value()?,
+                Expects::Value => self.value(until)?,
             };
             let Some(done) = done else { continue };
             if let Some(met) = self.note(done)? {
@@ -275,12 +278,14 @@ impl<'a> Walker<'a> {
         Ok(None)
     }
 
-    fn key(&mut self) -> Outcome<Option<Done<'a>>> {
+    fn key(&mut self, until: usize) -> Outcome<Option<Done<'a>>> {
         if self.peek() != Some(b'"') {
             return Err(self.bad("expected a key"));
         }
-        self.key = self.string()?;
-        self.expects = Expects::Colon;
+        if let Some(key) = self.string(until)? {
+            self.key = key;
+            self.expects = Expects::Colon;
+        }
         Ok(None)
     }
 
@@ -318,7 +323,7 @@ impl<'a> Walker<'a> {
     }
 
     /// Opens a container, or reads a value that is none.
-    fn value(&mut self) -> Outcome<Option<Done<'a>>> {
+    fn value(&mut self, until: usize) -> Outcome<Option<Done<'a>>> {
         let (start, shape) = (self.at, self.shape());
         let Some(byte) = self.peek() else {
             return Err(self.bad("unexpected end"));
@@ -349,7 +354,9 @@ impl<'a> Walker<'a> {
                 return Ok(None);
             }
             b'"' => {
-                self.string()?;
+                if self.string(until)?.is_none() {
+                    return Ok(None);
+                }
             }
             _ => self.word()?,
         }
@@ -392,17 +399,28 @@ impl<'a> Walker<'a> {
         Ok((self.levels.len() == 1).then_some(Noted::Member(field)))
     }
 
-    /// Reads a quoted string, which comes back with its quotes.
-    fn string(&mut self) -> Outcome<&'a [u8]> {
+    /// Reads a quoted string, which comes back with its quotes; `None` while the budget ends within it.
+    fn string(&mut self, until: usize) -> Outcome<Option<&'a [u8]>> {
         let start = self.at;
         let end = self.body.len().min(start + STRING_BYTES_MAX);
-        let mut at = start + 1;
+        let begun = self.scanned.max(start + 1);
+        let mut at = begun;
         loop {
-            let rest = &self.body[at.min(end)..end];
+            // Something is read in each call, so that every budget leads to the end.
+            if at >= until && at > begun {
+                self.scanned = at;
+                return Ok(None);
+            }
+            let stop = end.min(until.max(at + 1)).max(at.min(end));
+            let rest = &self.body[at.min(end)..stop];
             let Some(length) = rest
                 .iter()
                 .position(|byte| matches!(byte, b'"' | b'\\' | 0..=0x1f))
             else {
+                if stop < end {
+                    at = stop;
+                    continue;
+                }
                 return Err(match end < self.body.len() {
                     true => MemberFailure::Limit {
                         limit: "length of a string",
@@ -428,7 +446,8 @@ impl<'a> Walker<'a> {
             return Err(self.bad("string is not UTF-8"));
         }
         self.at = at + 1;
-        Ok(quoted)
+        self.scanned = 0;
+        Ok(Some(quoted))
     }
 
     /// Reads a number, `true`, `false` or `null`.
