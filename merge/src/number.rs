@@ -116,6 +116,10 @@ pub(crate) fn write_float(out: &mut Vec<u8>, value: f64) {
         return write_integer(out, magnitude as u64);
     }
     let mut buffer = zmij::Buffer::new();
+    // Well within the range that it writes without an exponent, zmij's text is ours.
+    if (1e-4..1e15).contains(&magnitude) {
+        return out.extend_from_slice(buffer.format_finite(magnitude).as_bytes());
+    }
     let (digits, count, exponent) = take_apart(buffer.format_finite(magnitude));
     let digits = &digits[..count];
     if (1e-6..1e21).contains(&magnitude) {
@@ -220,6 +224,11 @@ mod tests {
             (9007199254740991.0, "9007199254740991"),
             (9007199254740994.0, "9007199254740994"),
             (123456789.125, "123456789.125"),
+            (1e-4, "0.0001"),
+            (0.00009999999999999999, "0.00009999999999999999"),
+            (0.00012345678901234567, "0.00012345678901234567"),
+            (999999999999999.9, "999999999999999.9"),
+            (1000000000000000.1, "1000000000000000.1"),
             (f64::NAN, "NaN"),
             (f64::INFINITY, "+Inf"),
             (f64::NEG_INFINITY, "-Inf"),
