@@ -9,12 +9,42 @@ const EXACT_POWERS: [f64; 23] = [
     1e17, 1e18, 1e19, 1e20, 1e21, 1e22,
 ];
 
-/// Returns `mantissa / 10^scale`, or `None` where that would round twice.
+/// Returns the double nearest to `mantissa / 10^scale`, of at most 17 digits, or `None` where that is
+/// not easily told.
 #[inline]
-pub(crate) fn exact_quotient(mantissa: u64, scale: u8) -> Option<f64> {
-    // Both are exact doubles, and division rounds once: the quotient is the nearest double.
+pub(crate) fn quotient(mantissa: u64, scale: u8) -> Option<f64> {
     let power = EXACT_POWERS.get(usize::from(scale))?;
-    (mantissa <= 1 << 53).then(|| mantissa as f64 / power)
+    let near = mantissa as f64 / power;
+    // Both are exact doubles, or there is no division: it is rounded once.
+    if mantissa <= 1 << 53 || scale == 0 {
+        return Some(near);
+    }
+    settle(mantissa, scale, near)
+}
+
+/// Settles which double is nearest to `mantissa / 10^scale`, given one that was rounded twice.
+fn settle(mantissa: u64, scale: u8, near: f64) -> Option<f64> {
+    const MANTISSA_MAX: u64 = 100_000_000_000_000_000;
+    if scale > 19 || mantissa >= MANTISSA_MAX {
+        return None;
+    }
+    // `near` is `significand * 2^exponent`; all is multiplied by `10^scale * 2^(1 - exponent)`, so
+    // that even half a unit of its last place is a whole number: `power`.
+    let power = i128::from(10u64.pow(u32::from(scale)));
+    let bits = near.to_bits();
+    let significand = (bits & ((1 << 52) - 1)) | 1 << 52;
+    let shift = 1076 - (bits >> 52);
+    // Both products are about equal and below 2^54 * 2^64.
+    let off = (i128::from(mantissa) << shift) - 2 * i128::from(significand) * power;
+    // Beside a power of two the places differ in size; half-way cases are rare.
+    let is_inner = significand > (1 << 52) + 1 && significand < (1 << 53) - 1;
+    match off {
+        _ if !is_inner => None,
+        _ if off.abs() < power => Some(near),
+        _ if power < off && off < 3 * power => Some(f64::from_bits(bits + 1)),
+        _ if -3 * power < off && off < -power => Some(f64::from_bits(bits - 1)),
+        _ => None,
+    }
 }
 
 /// Reads any number that Prometheus, or a server like it, may write inside quotes.
@@ -86,6 +116,10 @@ pub(crate) fn write_float(out: &mut Vec<u8>, value: f64) {
         return write_integer(out, magnitude as u64);
     }
     let mut buffer = zmij::Buffer::new();
+    // Well within the range that it writes without an exponent, zmij's text is ours.
+    if (1e-4..1e15).contains(&magnitude) {
+        return out.extend_from_slice(buffer.format_finite(magnitude).as_bytes());
+    }
     let (digits, count, exponent) = take_apart(buffer.format_finite(magnitude));
     let digits = &digits[..count];
     if (1e-6..1e21).contains(&magnitude) {
@@ -190,6 +224,11 @@ mod tests {
             (9007199254740991.0, "9007199254740991"),
             (9007199254740994.0, "9007199254740994"),
             (123456789.125, "123456789.125"),
+            (1e-4, "0.0001"),
+            (0.00009999999999999999, "0.00009999999999999999"),
+            (0.00012345678901234567, "0.00012345678901234567"),
+            (999999999999999.9, "999999999999999.9"),
+            (1000000000000000.1, "1000000000000000.1"),
             (f64::NAN, "NaN"),
             (f64::INFINITY, "+Inf"),
             (f64::NEG_INFINITY, "-Inf"),
@@ -221,6 +260,32 @@ mod tests {
                 );
             }
         }
+    }
+
+    /// Texts of 17 digits, around halves of the last place among them, are the nearest doubles.
+    #[test]
+    fn quotients_are_nearest() {
+        let mut state = 0x0123_4567_89ab_cdefu64;
+        let mut told = 0;
+        for round in 0..200_000u64 {
+            state ^= state << 13;
+            state ^= state >> 7;
+            state ^= state << 17;
+            let (mut mantissa, scale) = (state % 100_000_000_000_000_000, (round % 23) as u8);
+            if round % 3 == 0 {
+                // A double's own digits, cut or changed in the last.
+                let value = f64::from_bits((1023 << 52) | state >> 12);
+                let digits = format!("{value:.16}").replace('.', "");
+                mantissa = digits.parse::<u64>().unwrap() + state % 3;
+            }
+            let Some(found) = quotient(mantissa, scale) else {
+                continue;
+            };
+            told += 1;
+            let expected: f64 = format!("{mantissa}e-{scale}").parse().unwrap();
+            assert_eq!(found.to_bits(), expected.to_bits(), "{mantissa}e-{scale}");
+        }
+        assert!(told > 150_000, "{told}");
     }
 
     #[test]

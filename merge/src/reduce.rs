@@ -190,7 +190,7 @@ impl<'a> Reducer<'a> {
         if !self.rules.is_vector {
             return *series;
         }
-        let length = canonical_pair(series.points.text).map_or(0, |point| point.length as usize);
+        let length = canonical_pair(series.points.text).map_or(0, |(_, point)| point.length());
         let text = series.points.text.get(..length).unwrap_or_default();
         let histograms = series.histograms.get(..1).unwrap_or_default();
         Series {

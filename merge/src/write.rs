@@ -14,9 +14,15 @@ pub(crate) struct Output {
 }
 
 impl Output {
-    /// Appends bytes.
-    pub(crate) fn put(&mut self, bytes: &[u8]) {
-        self.room().extend_from_slice(bytes);
+    /// Appends bytes. They are cut where a chunk is full, so that no chunk has to grow for them.
+    pub(crate) fn put(&mut self, mut bytes: &[u8]) {
+        while !bytes.is_empty() {
+            let room = self.room();
+            let length = bytes.len().min(CHUNK_BYTES.saturating_sub(room.len()));
+            let (now, later) = bytes.split_at(length);
+            room.extend_from_slice(now);
+            bytes = later;
+        }
     }
 
     /// Returns the chunk to append a small piece to.
@@ -144,12 +150,20 @@ mod tests {
 
     #[test]
     fn output_is_cut_into_chunks() {
-        let mut output = Output::default();
-        for _ in 0..(3 * CHUNK_BYTES / 100) {
-            output.put(&[b'x'; 100]);
+        for length in [100, CHUNK_BYTES / 3, 2 * CHUNK_BYTES] {
+            let piece: Vec<u8> = (0..length).map(|at| (at % 251) as u8).collect();
+            let mut output = Output::default();
+            for _ in 0..(3 * CHUNK_BYTES).div_ceil(length) {
+                output.put(&piece);
+                output.room().push(b',');
+            }
+            let chunks = output.finish();
+            let of_later = |chunk: &Vec<u8>| chunk.capacity() <= CHUNK_BYTES + CHUNK_BYTES / 16;
+            assert!(chunks.iter().skip(1).all(of_later), "a chunk grew");
+            let expected = [piece, b",".to_vec()].concat();
+            let found = chunks.concat();
+            assert!(found.len() >= 3 * CHUNK_BYTES);
+            assert!(found.chunks(length + 1).all(|part| part == expected));
         }
-        let chunks = output.finish();
-        assert_eq!(chunks.len(), 3);
-        assert_eq!(chunks.concat().len(), 3 * CHUNK_BYTES / 100 * 100);
     }
 }

@@ -8,7 +8,7 @@ use crate::eval::native::Histogram;
 use crate::eval::value::Samples;
 use crate::labels::compare;
 use crate::parse::Reader;
-use crate::sample::PointCursor;
+use crate::sample::{PointCursor, Points};
 
 /// Reads `body`, which is kept in slot `slot` of the arena.
 pub(super) async fn collect<'a>(
@@ -46,8 +46,8 @@ pub(super) async fn collect<'a>(
     for series in &parsed.series {
         let mut floats = Vec::new();
         let mut cursor = PointCursor::new(series.points);
-        while let Some(point) = cursor.current() {
-            floats.push((point.time_ms, point.number(cursor.pair())));
+        while let Some(sample) = cursor.current() {
+            floats.push((sample.time_ms(), sample.number()));
             cursor.advance();
         }
         env.pace.spend(64 + 24 * floats.len()).await;
@@ -64,10 +64,13 @@ pub(super) async fn collect<'a>(
             histograms: env.bump.try_alloc_slice_copy(&histograms).map_err(full)?,
         });
     }
-    if let Some(pair) = parsed.pair
-        && let Some(point) = crate::sample::canonical_pair(pair.text)
-    {
-        let floats = [(point.time_ms, point.number(pair.text))];
+    let pair = parsed.pair.map_or(&[][..], |pair| pair.text);
+    let pair = Points {
+        text: pair,
+        more: None,
+    };
+    if let Some(sample) = PointCursor::new(pair).current() {
+        let floats = [(sample.time_ms(), sample.number())];
         let full = |_| EvalError::Limit("arena bytes");
         samples.push(Samples {
             labels: &[],

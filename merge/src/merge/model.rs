@@ -43,7 +43,7 @@ const LABEL_SETS: [&[(&str, &str)]; 7] = [
     &[("__name__", "up"), ("a", "1!")],
 ];
 
-const VALUES: [f64; 14] = [
+const VALUES: [f64; 20] = [
     0.0,
     -0.0,
     1.0,
@@ -58,6 +58,12 @@ const VALUES: [f64; 14] = [
     f64::INFINITY,
     f64::NEG_INFINITY,
     5e-324,
+    57.12345678901234,
+    -57.123456789012345,
+    0.12345678901234567,
+    9007199254740994.0,
+    123456789012345680.0,
+    1234567890123456.8,
 ];
 
 fn random_data(random: &mut Random, is_vector: bool) -> Data {
@@ -75,7 +81,11 @@ fn random_data(random: &mut Random, is_vector: bool) -> Data {
         for step in 0..if is_vector { 1 } else { 8 } {
             if is_vector || !random.one_in(3) {
                 let half = if random.one_in(2) { 500 } else { 0 };
-                let time = if is_vector { 7000 } else { step * 1000 + half };
+                // The seconds get another digit on the way.
+                let time = match is_vector {
+                    true => 7000,
+                    false => 9_999_996_000 + step * 1000 + half,
+                };
                 samples.insert(time, VALUES[random.below(VALUES.len())]);
             }
         }

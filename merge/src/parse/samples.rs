@@ -9,7 +9,7 @@ use super::{Field, Outcome, Reader, State};
 use crate::error::MemberFailure;
 use crate::limits::{HISTOGRAMS_PER_SERIES_MAX, SAMPLE_BYTES_MAX, SAMPLE_DEPTH_MAX};
 use crate::number::{parse_float, write_float, write_time};
-use crate::sample::{Histogram, Points, Segment, canonical_pair};
+use crate::sample::{Form, Histogram, Points, Segment, canonical_pair};
 use crate::split;
 
 /// Rewritten samples are moved to the arena in pieces of about this size.
@@ -161,20 +161,31 @@ impl Reader<'_> {
         }
         let (mut next, mut end) = (start, start);
         let mut last_time_ms = self.open.samples.last_time_ms.unwrap_or(i64::MIN);
-        while let Some(point) = self.body.get(next..).and_then(canonical_pair) {
-            if point.time_ms <= last_time_ms {
-                return Err(self.bad("samples out of order"));
-            }
-            last_time_ms = point.time_ms;
+        let mut form = Form::default();
+        while let Some(rest) = self.body.get(next..) {
+            let point = match form.later(rest) {
+                Some(point) => point,
+                None => {
+                    let Some((time_ms, point)) = canonical_pair(rest) else {
+                        break;
+                    };
+                    if time_ms <= form.time_ms().unwrap_or(last_time_ms) {
+                        return Err(self.bad("samples out of order"));
+                    }
+                    last_time_ms = time_ms;
+                    form = Form::of(rest, &point);
+                    point
+                }
+            };
             self.parsed.samples += 1;
-            end = next + point.length as usize;
+            end = next + point.length();
             if self.body.get(end) != Some(&b',') || end - start >= units {
                 break;
             }
             next = end + 1;
         }
         if end > start {
-            self.open.samples.last_time_ms = Some(last_time_ms);
+            self.open.samples.last_time_ms = Some(form.time_ms().unwrap_or(last_time_ms));
             self.open.samples.push(self.body, start, end, self.bump)?;
             self.at = end;
             self.is_fresh = false;
@@ -192,9 +203,9 @@ impl Reader<'_> {
         match field {
             Field::Values => {
                 let canonical =
-                    canonical_pair(text).filter(|point| point.length as usize == text.len());
+                    canonical_pair(text).filter(|(_, point)| point.length() == text.len());
                 let (time_ms, odd) = match canonical {
-                    Some(point) => (point.time_ms, None),
+                    Some((time_ms, _)) => (time_ms, None),
                     None => {
                         let (time_ms, value) = odd_pair(text).ok_or_else(|| bad("bad sample"))?;
                         (time_ms, Some(value))

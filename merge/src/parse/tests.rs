@@ -23,8 +23,8 @@ fn show(parsed: &Parsed<'_>) -> String {
             out += &format!("{}={};", label.name, label.value);
         }
         let mut cursor = PointCursor::new(series.points);
-        while cursor.current().is_some() {
-            out += std::str::from_utf8(cursor.pair()).unwrap();
+        while let Some(sample) = cursor.current() {
+            out += std::str::from_utf8(sample.pair()).unwrap();
             cursor.advance();
         }
         for histogram in series.histograms {
@@ -83,6 +83,13 @@ fn reads_series() {
         (
             matrix(r#"{"metric":{},"values":[[1,"1"],[2.5,"1e+06"], [3,"3"],[4,"4"] ,[5,"5.0"]]}"#),
             r#"[1,"1"][2.500,"1000000"][3,"3"][4,"4"][5,"5"]|"#,
+        ),
+        // Each pair has another form than the one before.
+        (
+            matrix(
+                r#"{"metric":{},"values":[[-1,"1"],[9,"NaN"],[10,"-0"],[11.500,"1e+21"],[12.001,"0.5"],[13,"57.12345678901234"],[14,"57.123456789012340"],[15,"123456789012345600"],[16,"0.05"]]}"#,
+            ),
+            r#"[-1,"1"][9,"NaN"][10,"-0"][11.500,"1e+21"][12.001,"0.5"][13,"57.12345678901234"][14,"57.12345678901234"][15,"123456789012345600"][16,"0.05"]|"#,
         ),
         (
             matrix(r#"{"metric":{},"values":[[1.0,"1"],[2,"\u0032"],[3,"3"]]}"#),
@@ -176,6 +183,15 @@ fn refuses_what_is_no_answer() {
         matrix(r#"{"metric":{},"values":[[1,"1"],]}"#),
         matrix(r#"{"metric":{},"values":[[2,"1"],[2,"1"]]}"#),
         matrix(r#"{"metric":{},"values":[[2,"1"],[1.0,"1"]]}"#),
+        matrix(r#"{"metric":{},"values":[[20,"1"],[21,"1"],[21,"1"]]}"#),
+        matrix(r#"{"metric":{},"values":[[20,"1"],[22,"1"],[21,"1"]]}"#),
+        matrix(r#"{"metric":{},"values":[[20,"1"],[22,"1"],[21.500,"1"]]}"#),
+        matrix(r#"{"metric":{},"values":[[20,"1"],[22,"1"],[3,"1"]]}"#),
+        matrix(r#"{"metric":{},"values":[[20,"1"],[21,"1"],[0.9,"1"]]}"#),
+        matrix(r#"{"metric":{},"values":[[20,"1"],[21,"1"],[2:,"1"]]}"#),
+        matrix(r#"{"metric":{},"values":[[20,"1"],[21,"1"],[22,"1.2.3"]]}"#),
+        matrix(r#"{"metric":{},"values":[[20,"1"],[21,"1"],[22,"1-"]]}"#),
+        matrix(r#"{"metric":{},"values":[[20,"1"],[21,"1"],[22,"1"}]}"#),
         matrix(r#"{"metric":{},"histograms":[[1,"x"]]}"#),
         matrix(r#"{"metric":{},"histograms":[[1,{"a":}]]}"#),
         matrix(r#"{"metric":{},"histograms":[[2,{}],[2,{}]]}"#),

@@ -6,7 +6,7 @@ use super::{Combined, Doubts};
 /// The first configured group wins (decision 19).
 pub(super) fn dedup<'a>(row: &[RowSample<'a>]) -> Combined<'a> {
     row.first()
-        .map_or(Combined::Nothing, |sample| Combined::Pair(sample.pair))
+        .map_or(Combined::Nothing, |sample| Combined::Pair(sample.pair()))
 }
 
 /// The sample that was taken last; of several groups' of one time the first, which is a conflict
@@ -27,14 +27,11 @@ pub(super) fn freshest<'a>(row: &[RowSample<'a>], doubts: &mut Doubts) -> Combin
         doubts.group_conflicts += 1;
         doubts.is_shared_unevenly = true;
     }
-    Combined::Pair(latest.pair)
+    Combined::Pair(latest.pair())
 }
 
 /// The first value that is not NaN, in pool order, else the first.
 pub(super) fn pick<'a>(row: &[RowSample<'a>]) -> Combined<'a> {
-    let chosen = row
-        .iter()
-        .find(|sample| !sample.point.is_nan())
-        .or(row.first());
-    chosen.map_or(Combined::Nothing, |sample| Combined::Pair(sample.pair))
+    let chosen = row.iter().find(|sample| !sample.is_nan()).or(row.first());
+    chosen.map_or(Combined::Nothing, |sample| Combined::Pair(sample.pair()))
 }

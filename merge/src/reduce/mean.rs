@@ -26,5 +26,5 @@ pub(super) fn mean<'a>(row: &[RowSample<'a>], doubts: &mut Doubts) -> Combined<'
         return Combined::Nothing;
     }
     doubts.has_infinite_mean |= sum.is_infinite();
-    Combined::Number(first.point.head(first.pair), sum / count)
+    Combined::Number(first.head(), sum / count)
 }

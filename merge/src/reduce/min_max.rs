@@ -23,12 +23,12 @@ fn choose<'a>(
     let Some(first) = row.first() else {
         return Combined::Nothing;
     };
-    let (mut pair, mut best) = (first.pair, first.number());
+    let (mut pair, mut best) = (first.pair(), first.number());
     let mut is_mixed = false;
     for sample in &row[1..] {
         let candidate = sample.number();
         if is_better(candidate, best) || best.is_nan() {
-            (pair, best) = (sample.pair, candidate);
+            (pair, best) = (sample.pair(), candidate);
             is_mixed = false;
         } else if candidate == best {
             is_mixed |= candidate.is_sign_negative() != best.is_sign_negative();

@@ -2,15 +2,14 @@
 
 use super::{Combined, Reducer, Source, Stage, count_one, first, mean, min_max, sum};
 use crate::number::write_float;
-use crate::sample::Point;
+use crate::sample::Sample;
 use crate::strategy::Strategy;
 use crate::write::Output;
 
 /// One group's sample at a time.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct RowSample<'a> {
-    pub(super) pair: &'a [u8],
-    pub(super) point: Point,
+    sample: Sample<'a>,
     /// Of a pair of variants, the second's value: under a mean the count of a sum, else the time
     /// at which the sample was taken.
     pub(super) count: f64,
@@ -21,19 +20,32 @@ pub(super) struct RowSample<'a> {
     is_disputed: bool,
 }
 
-impl RowSample<'_> {
+impl<'a> RowSample<'a> {
+    #[inline]
+    pub(super) fn pair(&self) -> &'a [u8] {
+        self.sample.pair()
+    }
+
+    /// Returns the text of the pair up to its value.
+    #[inline]
+    pub(super) fn head(&self) -> &'a [u8] {
+        self.sample.head()
+    }
+
     #[inline]
     pub(super) fn number(&self) -> f64 {
-        self.point.number(self.pair)
+        self.sample.number()
+    }
+
+    #[inline]
+    pub(super) fn is_nan(&self) -> bool {
+        self.sample.is_nan()
     }
 
     /// Whether two samples at one time disagree; NaN agrees with NaN.
+    #[inline]
     pub(super) fn differs_from(&self, other: &Self) -> bool {
-        if self.point.value(self.pair) == other.point.value(other.pair) {
-            return self.count != other.count;
-        }
-        let (left, right) = (self.number(), other.number());
-        self.count != other.count || (left != right && !(left.is_nan() && right.is_nan()))
+        self.count != other.count || self.sample.differs_from(&other.sample)
     }
 }
 
@@ -44,10 +56,16 @@ impl<'a> Reducer<'a> {
     /// Writes the row of the earliest time. Returns units used.
     pub(super) fn float_row(&mut self, out: &mut Output) -> usize {
         let units = ROW_UNITS * self.sources.len();
+        if self.are_in_step() {
+            self.row.clear();
+            self.fill_row(None, false);
+            self.finish_row(out);
+            return units;
+        }
         let mut earliest: Option<i64> = None;
         for source in &self.sources {
-            if let Some(point) = source.floats.current() {
-                let time = self.time_of(point.time_ms);
+            if let Some(sample) = source.floats.current() {
+                let time = self.time_of(sample.time_ms());
                 earliest = Some(earliest.map_or(time, |best| best.min(time)));
             }
         }
@@ -63,21 +81,48 @@ impl<'a> Reducer<'a> {
         };
         let has_histogram = self.has_histograms && self.histogram_at(time);
         self.row.clear();
+        self.fill_row(Some(time), has_histogram);
+        if let Some(kept) = self.row.first() {
+            self.last_kept = Some((time, kept.source));
+        }
+        if has_histogram {
+            self.note_sharing();
+        } else {
+            self.finish_row(out);
+        }
+        units
+    }
+
+    /// Whether all sources stand at the same time, and a row needs to know no more of it.
+    #[inline]
+    fn are_in_step(&self) -> bool {
+        let [first, rest @ ..] = self.sources.as_slice() else {
+            return false;
+        };
+        let time = first.floats.time_text();
+        time != 0
+            && !self.has_histograms
+            && self.rules.tolerance_ms == 0
+            && rest.iter().all(|source| source.floats.time_text() == time)
+    }
+
+    /// Fills the row with the samples at `time`, or with those where all sources stand.
+    #[inline]
+    fn fill_row(&mut self, time: Option<i64>, has_histogram: bool) {
         match self.rules.strategy {
             Strategy::Mean | Strategy::Freshest => self.gather_means(time, has_histogram),
             _ => self.gather(time),
         }
-        if self.groups > 1 && self.keeps_first() {
-            self.note_sharing();
+    }
+
+    /// Combines the row, if it has a sample, and writes the outcome.
+    #[inline]
+    fn finish_row(&mut self, out: &mut Output) {
+        self.note_sharing();
+        if !self.row.is_empty() {
+            let combined = self.combine();
+            self.write_row(out, combined);
         }
-        if let Some(kept) = self.row.first() {
-            self.last_kept = Some((time, kept.source));
-            if !has_histogram {
-                let combined = self.combine();
-                self.write_row(out, combined);
-            }
-        }
-        units
     }
 
     fn combine(&mut self) -> Combined<'a> {
@@ -114,22 +159,23 @@ impl<'a> Reducer<'a> {
     }
 
     /// Fills the row with each group's sample at `time`, and goes past it in all sources.
-    fn gather(&mut self, time: i64) {
+    fn gather(&mut self, time: Option<i64>) {
         for at in 0..self.sources.len() {
             let Some(source) = self.sources.get_mut(at) else {
                 return;
             };
-            let Some((pair, point)) = take_at(source, time, self.rules.is_vector) else {
+            let Some(sample) = take_at(source, time, self.rules.is_vector) else {
                 continue;
             };
             let group = source.origin.group;
             let source = at as u32;
-            if self.rules.tolerance_ms > 0 && self.is_within_tolerance(time, source) {
+            if let Some(time) = time
+                && self.is_within_tolerance(time, source)
+            {
                 continue;
             }
             self.put(RowSample {
-                pair,
-                point,
+                sample,
                 count: 0.0,
                 group,
                 source,
@@ -139,7 +185,7 @@ impl<'a> Reducer<'a> {
     }
 
     /// The same of two variants: a member counts where it has both.
-    fn gather_means(&mut self, time: i64, has_histogram: bool) {
+    fn gather_means(&mut self, time: Option<i64>, has_histogram: bool) {
         let is_vector = self.rules.is_vector;
         let mut at = 0;
         while let Some(origin) = self.sources.get(at).map(|source| source.origin) {
@@ -155,13 +201,11 @@ impl<'a> Reducer<'a> {
                 }
             }
             match taken {
-                [Some((pair, point)), Some((count_pair, count))] => {
-                    let count = count.number(count_pair);
+                [Some(sample), Some(count)] => {
                     let (group, source) = (origin.group, at as u32);
                     self.put(RowSample {
-                        pair,
-                        point,
-                        count,
+                        sample,
+                        count: count.number(),
                         group,
                         source,
                         is_disputed: false,
@@ -178,7 +222,7 @@ impl<'a> Reducer<'a> {
     /// repeats it.
     fn is_within_tolerance(&self, time: i64, source: u32) -> bool {
         match self.last_kept {
-            Some((last, keeper)) if self.keeps_first() => {
+            Some((last, keeper)) if self.rules.tolerance_ms > 0 && self.keeps_first() => {
                 source != keeper && time - last <= self.rules.tolerance_ms
             }
             _ => false,
@@ -199,7 +243,11 @@ impl<'a> Reducer<'a> {
         }
     }
 
+    /// Notes where groups have the same series and should agree.
     fn note_sharing(&mut self) {
+        if self.groups < 2 || !self.keeps_first() {
+            return;
+        }
         self.doubts.is_shared_unevenly |= self.row.len() < self.groups;
         if let [first, rest @ ..] = self.row.as_slice()
             && rest.iter().any(|other| first.differs_from(other))
@@ -210,14 +258,16 @@ impl<'a> Reducer<'a> {
     }
 }
 
-/// Takes the source's sample at `time`, if it has one.
+/// Takes the source's sample, if it has one, and it is at `time` where one is given.
 #[inline]
-fn take_at<'a>(source: &mut Source<'a>, time: i64, is_vector: bool) -> Option<(&'a [u8], Point)> {
-    let point = *source.floats.current()?;
-    if point.time_ms != time && !is_vector {
+fn take_at<'a>(source: &mut Source<'a>, time: Option<i64>, is_vector: bool) -> Option<Sample<'a>> {
+    let sample = source.floats.current()?;
+    if let Some(time) = time
+        && !is_vector
+        && sample.time_ms() != time
+    {
         return None;
     }
-    let pair = source.floats.pair();
     source.floats.advance();
-    Some((pair, point))
+    Some(sample)
 }

@@ -45,13 +45,13 @@ impl Compensated {
 pub(super) fn sum<'a>(row: &[RowSample<'a>]) -> Combined<'a> {
     match row {
         [] => Combined::Nothing,
-        [only] => Combined::Pair(only.pair),
+        [only] => Combined::Pair(only.pair()),
         [first, rest @ ..] => {
             let mut total = Compensated::new(first.number());
             for sample in rest {
                 total.add(sample.number());
             }
-            Combined::Number(first.point.head(first.pair), total.value())
+            Combined::Number(first.head(), total.value())
         }
     }
 }

@@ -3,6 +3,15 @@
 use super::*;
 use crate::number::write_float;
 
+fn first(text: &[u8]) -> Sample<'_> {
+    let cursor = PointCursor::new(Points { text, more: None });
+    cursor.current().expect("a pair")
+}
+
+fn is_same(left: f64, right: f64) -> bool {
+    left.to_bits() == right.to_bits() || (left.is_nan() && right.is_nan())
+}
+
 #[test]
 fn canonical_pairs() {
     let cases = [
@@ -27,17 +36,12 @@ fn canonical_pairs() {
         ("[1,\"123456789.0625\"]", 1000, 123456789.0625),
     ];
     for (text, time, value) in cases {
-        let point = canonical_pair(text.as_bytes()).expect(text);
-        assert_eq!(point.time_ms, time, "{text}");
-        assert!(
-            point
-                .number(&text.as_bytes()[..point.length as usize])
-                .to_bits()
-                == value.to_bits()
-                || value.is_nan(),
-            "{text}"
-        );
-        assert_eq!(point.length as usize, text.find(']').unwrap() + 1, "{text}");
+        let (found, point) = canonical_pair(text.as_bytes()).expect(text);
+        assert_eq!(found, time, "{text}");
+        assert_eq!(point.length(), text.find(']').unwrap() + 1, "{text}");
+        let sample = first(text.as_bytes());
+        assert_eq!(sample.time_ms(), time, "{text}");
+        assert!(is_same(sample.number(), value), "{text}");
     }
 }
 
@@ -116,8 +120,8 @@ fn random_doubles_round_trip() {
         write_float(&mut text, value);
         text.extend_from_slice(b"\"]");
         // Rewritten samples are read again: all that is written must be canonical.
-        let point = canonical_pair(&text).expect("canonical");
-        assert!(point.number(&text).to_bits() == value.to_bits() || value.is_nan());
+        assert!(canonical_pair(&text).is_some());
+        assert!(is_same(first(&text).number(), value));
     }
 }
 
@@ -148,14 +152,203 @@ fn cursor_walks_over_segments() {
         more: Some(&second),
     });
     for expected in 0..5 {
-        assert_eq!(cursor.current().map(|p| p.time_ms), Some(expected * 1000));
-        assert_eq!(
-            cursor.pair(),
-            format!("[{expected},\"{expected}\"]").as_bytes()
-        );
+        let sample = cursor.current().unwrap();
+        assert_eq!(sample.time_ms(), expected * 1000);
+        let text = format!("[{expected},\"{expected}\"]");
+        assert_eq!(sample.pair(), text.as_bytes());
         cursor.advance();
     }
     assert!(cursor.current().is_none());
     cursor.advance();
     assert!(cursor.current().is_none());
+}
+
+struct Random(u64);
+
+impl Random {
+    fn below(&mut self, bound: usize) -> usize {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        ((self.0 >> 8) % bound as u64) as usize
+    }
+}
+
+const TIMES: [&str; 14] = [
+    "0",
+    "9",
+    "10",
+    "99.001",
+    "100",
+    "100.500",
+    "-1",
+    "-1.500",
+    "1435781430",
+    "1435781430.781",
+    "1435781431",
+    "9999999999.999",
+    "10000000000.001",
+    "123456789012345.678",
+];
+
+const VALUES: [&str; 24] = [
+    "0",
+    "-0",
+    "7",
+    "42",
+    "-12345678",
+    "123456789",
+    "57.12345678901234",
+    "-57.123456789012345",
+    "0.5",
+    "0.05",
+    "0.12345678901234567",
+    "0.000001234567890123456",
+    "12345678901234567",
+    "123456789012345600",
+    "1234567890123456.7",
+    "123456789012345670000",
+    "1e+21",
+    "1.5e-07",
+    "-1.7976931348623157e+308",
+    "NaN",
+    "+Inf",
+    "-Inf",
+    "9007199254740993",
+    "99999999.99999999",
+];
+
+/// What is read by its likeness to the pair before is what is read in full, and never more.
+#[test]
+fn likeness_reads_what_is_canonical() {
+    let mut random = Random(0x5eed_1234_5678_9abc);
+    let (mut alike, mut changed) = (0, 0);
+    for _ in 0..30_000 {
+        let time = TIMES[random.below(TIMES.len())];
+        let before = format!("[{time},\"1\"]");
+        let (last_ms, last) = canonical_pair(before.as_bytes()).unwrap();
+        let mut form = Form::of(before.as_bytes(), &last);
+        let value = VALUES[random.below(VALUES.len())];
+        // Most often a digit of the time changes; sometimes any byte does.
+        let mut text = format!("[{time},\"{value}\"],[").into_bytes();
+        let at = 1 + random.below(time.len());
+        text[at] = b'0' + random.below(10) as u8;
+        if random.below(3) == 0 {
+            let at = random.below(text.len());
+            text[at] = b"0123456789.,\"[]-+eNIf \\:/\x80\xff"[random.below(26)];
+            changed += 1;
+        }
+        text.extend_from_slice(&[b' '; WINDOW][..random.below(WINDOW)]);
+        let shown = String::from_utf8_lossy(&text);
+        let in_full = canonical_pair(&text);
+        let Some(point) = form.later(&text) else {
+            continue;
+        };
+        alike += 1;
+        let (time_ms, expected) = in_full.expect(&shown);
+        assert_eq!(point, expected, "{shown}");
+        assert_eq!(form.time_ms(), Some(time_ms), "{shown}");
+        assert!(time_ms > last_ms, "{shown}");
+        // What is known to be canonical needs fewer looks, and is read the same.
+        let mut form = Form::of(before.as_bytes(), &last);
+        assert_eq!(form.next(&text), Some(point), "{shown}");
+    }
+    assert!(alike > 3000 && changed > 3000, "{alike}, {changed}");
+}
+
+/// Forms that servers write all the time are read by likeness.
+#[test]
+fn plain_pairs_are_alike() {
+    let cases = [
+        ("1435781430", "1435781445", "0"),
+        ("1435781430", "1435781445", "-0"),
+        ("1435781430", "1435781445", "12345678901234567"),
+        ("1435781430.781", "1435781431.781", "0.12345678901234567"),
+        ("1435781430.781", "1435781431.001", "-57.123456789012345"),
+        ("9", "10", "1"),
+    ];
+    for (before, after, value) in cases {
+        let before = format!("[{before},\"1\"]");
+        let (_, point) = canonical_pair(before.as_bytes()).unwrap();
+        let mut form = Form::of(before.as_bytes(), &point);
+        let text = format!("[{after},\"{value}\"]");
+        let found = form.later(text.as_bytes());
+        let expected = canonical_pair(text.as_bytes()).map(|(_, point)| point);
+        let has_same_length = text.find(',') == before.find(',');
+        assert_eq!(found, expected.filter(|_| has_same_length), "{text}");
+    }
+}
+
+/// A time that is not later, has decimals of zeros, or is none, is left to the full reading.
+#[test]
+fn other_heads_are_not_alike() {
+    let cases = [
+        ("1435781430", "1435781430"),
+        ("1435781430", "1435781429"),
+        ("1435781430", "14357814,0"),
+        ("1435781430", "143578143:"),
+        ("1435781430.781", "1435781431.000"),
+        ("1435781430.781", "1435781431781"),
+        ("5", ":"),
+        ("-5", "-4"),
+        ("123456789012345.678", "123456789012346.678"),
+    ];
+    for (before, after) in cases {
+        let before = format!("[{before},\"1\"]");
+        let (_, point) = canonical_pair(before.as_bytes()).unwrap();
+        let mut form = Form::of(before.as_bytes(), &point);
+        let text = format!("[{after},\"1\"]");
+        assert_eq!(form.later(text.as_bytes()), None, "{text}");
+    }
+}
+
+/// A series whose pairs change their form at every place.
+#[test]
+fn cursor_reads_any_forms_in_turn() {
+    for round in 0..200 {
+        let mut random = Random(0x1357_9bdf_0246_8ace + round);
+        let mut expected = Vec::new();
+        let mut text = String::new();
+        let mut time_ms = -3000i64;
+        for _ in 0..40 {
+            time_ms += [1, 500, 1000, 1000, 1000, 86_400_000][random.below(6)];
+            let value = VALUES[random.below(VALUES.len())];
+            let mut time = Vec::new();
+            crate::number::write_time(&mut time, time_ms);
+            let time = String::from_utf8(time).unwrap();
+            let comma = if text.is_empty() { "" } else { "," };
+            text.push_str(&format!("{comma}[{time},\"{value}\"]"));
+            expected.push((time_ms, value));
+        }
+        let mut cursor = PointCursor::new(Points {
+            text: text.as_bytes(),
+            more: None,
+        });
+        for (time_ms, value) in expected {
+            let sample = cursor.current().expect(value);
+            assert_eq!(sample.time_ms(), time_ms);
+            assert_eq!(sample.value(), value.as_bytes());
+            let number = crate::number::parse_float(value.as_bytes()).unwrap();
+            assert!(is_same(sample.number(), number), "{value}");
+            assert_eq!(sample.is_nan(), number.is_nan());
+            cursor.advance();
+        }
+        assert!(cursor.current().is_none());
+    }
+}
+
+#[test]
+fn values_differ_as_numbers_do() {
+    for left in VALUES {
+        for right in VALUES
+            .iter()
+            .chain(&["12345678901234568", "0.12345678901234568"])
+        {
+            let texts = [left, right].map(|value| format!("[1,\"{value}\"]"));
+            let numbers = [left, right].map(|v| crate::number::parse_float(v.as_bytes()).unwrap());
+            let is_equal = numbers[0] == numbers[1] || numbers.iter().all(|n| n.is_nan());
+            let differs = first(texts[0].as_bytes()).differs_from(&first(texts[1].as_bytes()));
+            assert_eq!(differs, !is_equal, "{left} {right}");
+        }
+    }
 }
