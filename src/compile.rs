@@ -23,6 +23,7 @@ mod pools;
 mod roster;
 mod routes;
 mod shards;
+pub mod templates;
 mod tls;
 mod user_router;
 
@@ -138,6 +139,7 @@ pub fn compile(document: &Document, inputs: &Inputs<'_>) -> Result<Compiled, Vec
     let shards = shards::compile(&mut context);
     let authenticators = Authenticators::new(&mut context);
     let backends = backends::compile(&mut context, &roster, &graph, &authenticators);
+    let templates = backends::templates(&mut context, &roster, &authenticators);
     let listeners = listeners::compile(&mut context, &roster, &mut admin);
     guards::check(
         &mut context,
@@ -164,6 +166,7 @@ pub fn compile(document: &Document, inputs: &Inputs<'_>) -> Result<Compiled, Vec
         log: main.log,
         reload: admin.reload,
         health_checks,
+        templates,
         floors: pools.floors,
         ejections: pools.ejections,
         origins: origins.collect(),
@@ -176,9 +179,9 @@ pub fn compile(document: &Document, inputs: &Inputs<'_>) -> Result<Compiled, Vec
     let plan = Plan {
         generation: inputs.generation,
         server_name: main.server_name,
-        listeners,
+        listeners: listeners.into(),
         backends: backends.into_iter().map(std::sync::Arc::new).collect(),
-        authenticators: authenticators.into_plan(),
+        authenticators: authenticators.into_plan().into(),
         pools: pools.plans,
     };
     Ok(Compiled { plan, control })

@@ -7,6 +7,8 @@
 pub mod dns;
 pub mod http;
 pub mod settings;
+pub mod snapshot;
+pub mod watching;
 
 use std::collections::BTreeMap;
 use std::fmt;

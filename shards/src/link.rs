@@ -28,6 +28,9 @@ pub enum Command {
     Abort,
     /// Use this table from the next pick on. Of several waiting tables only the last counts.
     Table(Arc<PoolTable>),
+    /// Serve this plan with this table from the next request on: it is the one in use with other discovered members,
+    /// so nothing about it can fail. Of several that wait only the last counts.
+    Members(Arc<Plan>, Arc<PoolTable>),
     /// Answer [`Event::Metrics`] with this token.
     Scrape(u64),
     /// Stop accepting, finish what runs, close idle connections; answer [`Event::Drained`], at the latest

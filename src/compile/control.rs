@@ -10,6 +10,7 @@ use ringway_shards::plan::{BackendId, PoolId, Scheme};
 use ringway_shards::spawn::ShardOptions;
 
 use super::effective::Effective;
+use super::templates::Template;
 use crate::config::Warning;
 
 /// Everything compiled for the control core.
@@ -23,6 +24,8 @@ pub struct ControlSettings {
     pub reload: ReloadSettings,
     /// Probes, one for each backend that has any: see [`HealthCheck::interval`].
     pub health_checks: Vec<HealthCheck>,
+    /// Templates of discovered members.
+    pub templates: Vec<Template>,
     /// Health floors, by [`PoolId`].
     pub floors: Vec<PoolFloor>,
     /// Pools that leave failing members out for a while; a pool without is not listed.

@@ -34,7 +34,7 @@ pub(super) enum Role {
     /// In the plan under this id.
     Live(BackendId, Live),
     /// To be cloned by discovery.
-    Template,
+    Template(Live),
     /// Only the common capture caps.
     CommonCaps,
     /// Refused; the problem is reported.
@@ -96,6 +96,14 @@ impl<'a> Roster<'a> {
         })
     }
 
+    /// All templates.
+    pub(super) fn templates(&self) -> impl Iterator<Item = (Live, &Entry<'a>)> {
+        self.entries.iter().filter_map(|entry| match entry.role {
+            Role::Template(live) if live != Live::Alb => Some((live, entry)),
+            _ => None,
+        })
+    }
+
     /// The entry of a name.
     pub(super) fn get(&self, name: &str) -> Option<&Entry<'a>> {
         self.by_name.get(name).map(|index| &self.entries[*index])
@@ -147,7 +155,7 @@ fn live(context: &mut Context<'_>, at: &Path, name: &str, written: &Backend) -> 
     };
     if written.is_template == Some(true) {
         template(context, at, written, live);
-        return Err(Role::Template);
+        return Err(Role::Template(live));
     }
     Ok(live)
 }

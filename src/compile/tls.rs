@@ -16,6 +16,7 @@ use crate::config::origin_url::OriginUrl;
 use crate::config::{Fault, Path, defaults};
 
 /// TLS towards one origin.
+#[derive(Clone, Debug)]
 pub(super) struct Client {
     pub(super) settings: Option<ClientTls>,
     /// Differs where the settings do.

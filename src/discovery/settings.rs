@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use ringway_io::net::tls::ClientTls;
-use ringway_shards::plan::{Scheme, Secret};
+use ringway_shards::plan::{PoolId, Scheme, Secret};
 
 /// One entry of `discovery`.
 #[derive(Clone, Debug)]
@@ -390,9 +390,22 @@ pub enum HealthMode {
     Provider,
 }
 
+/// Section `discovery` and the ALBs that use it.
+#[derive(Clone, Debug, Default)]
+pub struct DiscoverySettings {
+    /// Entries that an ALB uses.
+    pub discoverers: Vec<Discoverer>,
+    /// The ALBs.
+    pub albs: Vec<(PoolId, AlbDiscovery)>,
+}
+
 /// Block `alb.discovery`.
 #[derive(Clone, Debug)]
 pub struct AlbDiscovery {
+    /// Name of the ALB.
+    pub alb_name: Box<str>,
+    /// Name of the template backend.
+    pub template: Box<str>,
     /// Index of the discoverer in the list of those in use.
     pub discoverer: usize,
     /// What is asked.

@@ -252,8 +252,9 @@ impl Row {
 
 fn group_of(backend: &Backend, record: &Record, in_table: Health) -> Group {
     let is_virtual = matches!(backend.kind, BackendKind::Alb(_));
-    match (in_table, is_virtual || record.is_probed()) {
+    match (in_table, is_virtual || record.is_checked()) {
         (_, false) => Group::Unchecked,
+        (Health::Unavailable, true) if record.is_initializing() => Group::Initializing,
         (Health::Unavailable, true) => Group::Unavailable,
         (Health::Available, true) => Group::Available,
         (Health::Unknown, true) => Group::Initializing,

@@ -23,7 +23,7 @@ pub(crate) fn backend(paths: Vec<PathRule>) -> Arc<Backend> {
         capture_bytes_max: 1 << 20,
         paths,
         latency: None,
-        compressible_types: Vec::new(),
+        compressible_types: std::sync::Arc::new([]),
         kind: BackendKind::Alb(Alb {
             mechanism: Mechanism::RoundRobin,
             pool: PoolId(0),

@@ -286,7 +286,7 @@ impl Core {
             Arc::make_mut(book).retain(|host, _| hosts.contains(host));
         });
         self.wanted.send_replace(hosts);
-        for listener in &plan.listeners {
+        for listener in plan.listeners.iter() {
             self.ports
                 .insert(port_key(listener), listener.address.port());
         }
@@ -357,8 +357,8 @@ impl Core {
     /// let them share it with a second ringway too, which would get half of the traffic unseen.
     fn taken_elsewhere(&self, plan: &Plan) -> Vec<String> {
         let mut taken = Vec::new();
-        for listener in &plan.listeners {
-            let known = self.state.plan().map(|plan| plan.listeners.as_slice());
+        for listener in plan.listeners.iter() {
+            let known = self.state.plan().map(|plan| &*plan.listeners);
             let ours = known
                 .unwrap_or_default()
                 .iter()
@@ -380,7 +380,8 @@ impl Core {
     /// would give each another port. A listener keeps its port over reloads.
     fn choose_ports(&self, plan: &mut Plan) -> Result<Vec<Socket>, Refusal> {
         let mut reserved = Vec::new();
-        for listener in &mut plan.listeners {
+        let listeners = Arc::get_mut(&mut plan.listeners);
+        for listener in listeners.into_iter().flatten() {
             if listener.address.port() != 0 {
                 continue;
             }
@@ -465,7 +466,7 @@ fn told(
             );
         }
     }
-    for listener in &plan.listeners {
+    for listener in plan.listeners.iter() {
         let is_new = bound.iter().any(|(id, _)| *id == listener.id);
         tracing::info!(
             listener = %listener.name,

@@ -89,6 +89,7 @@ async fn fake_shard(mut end: ShardEnd, role: Role, seen: mpsc::UnboundedSender<S
             Command::Verdict(token, verdict) => Seen::Verdict(token, verdict),
             Command::Abort => Seen::Aborted,
             Command::Table(table) => Seen::Table(table),
+            Command::Members(plan, table) => Seen::Members(plan, table),
             Command::Scrape(token) => {
                 if role != Role::Mute {
                     tell(ShardEvent::Metrics(token, Box::default()));
