@@ -10,6 +10,7 @@ mod authenticators;
 mod backends;
 mod context;
 mod control;
+mod discovery;
 mod edits;
 mod effective;
 mod graph;
@@ -150,6 +151,7 @@ pub fn compile(document: &Document, inputs: &Inputs<'_>) -> Result<Compiled, Vec
     );
     let health_checks = health::compile(&mut context, &roster, &backends);
     let pools = pools::compile(&mut context, &roster, &graph, &health_checks);
+    let discovery = discovery::compile(&mut context, &roster, &graph);
     if context.is_clean() && roster.live().next().is_none() {
         context.fail_key(&Path::of(&["backends"]), crate::config::Fault::NoBackends);
     }
@@ -170,6 +172,7 @@ pub fn compile(document: &Document, inputs: &Inputs<'_>) -> Result<Compiled, Vec
         floors: pools.floors,
         ejections: pools.ejections,
         origins: origins.collect(),
+        discovery,
         shards: shards.options,
         control_cpu: shards.control_cpu,
         fingerprint: document.fingerprint ^ inputs.files.fingerprint().rotate_left(1),

@@ -9,6 +9,7 @@ pub mod authenticators;
 pub mod backends;
 mod check;
 pub mod defaults;
+pub mod discovery;
 pub mod document;
 mod environment;
 mod fault;

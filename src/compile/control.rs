@@ -12,6 +12,7 @@ use ringway_shards::spawn::ShardOptions;
 use super::effective::Effective;
 use super::templates::Template;
 use crate::config::Warning;
+use crate::discovery::settings::DiscoverySettings;
 
 /// Everything compiled for the control core.
 #[derive(Debug)]
@@ -32,6 +33,8 @@ pub struct ControlSettings {
     pub ejections: Vec<PoolEjection>,
     /// Host names and addresses behind origins, one for each origin.
     pub origins: Vec<OriginName>,
+    /// Who is asked for members, and for which pools.
+    pub discovery: DiscoverySettings,
     /// How many shards run, where, and on what.
     pub shards: ShardOptions,
     /// Processor of the control thread; `None`: not pinned.

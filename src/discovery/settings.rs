@@ -10,6 +10,15 @@ use std::time::Duration;
 use ringway_io::net::tls::ClientTls;
 use ringway_shards::plan::{PoolId, Scheme, Secret};
 
+/// Everything about discovery.
+#[derive(Clone, Debug, Default)]
+pub struct DiscoverySettings {
+    /// Entries of `discovery` that an ALB uses, in written order.
+    pub discoverers: Vec<Discoverer>,
+    /// ALBs with discovered members, by their pools.
+    pub albs: Vec<(PoolId, AlbDiscovery)>,
+}
+
 /// One entry of `discovery`.
 #[derive(Clone, Debug)]
 pub struct Discoverer {
@@ -390,24 +399,15 @@ pub enum HealthMode {
     Provider,
 }
 
-/// Section `discovery` and the ALBs that use it.
-#[derive(Clone, Debug, Default)]
-pub struct DiscoverySettings {
-    /// Entries that an ALB uses.
-    pub discoverers: Vec<Discoverer>,
-    /// The ALBs.
-    pub albs: Vec<(PoolId, AlbDiscovery)>,
-}
-
 /// Block `alb.discovery`.
 #[derive(Clone, Debug)]
 pub struct AlbDiscovery {
     /// Name of the ALB.
     pub alb_name: Box<str>,
-    /// Name of the template backend.
-    pub template: Box<str>,
     /// Index of the discoverer in the list of those in use.
     pub discoverer: usize,
+    /// Name of the backend that members are made of.
+    pub template: Box<str>,
     /// What is asked.
     pub query: Arc<Query>,
     /// Snapshots with fewer members are not applied; 0: off.
