@@ -4,6 +4,7 @@
 //! everything else (pace, failures, exclusions, comparing, sharing between ALBs) is done once, around it. `dns`
 //! resolves the host names of configured origins. Contract: autodiscovery page.
 
+pub mod connect;
 pub mod dns;
 pub mod http;
 pub mod settings;

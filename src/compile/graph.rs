@@ -472,7 +472,7 @@ fn member_id(roster: &Roster<'_>, alb: &Entry<'_>, name: &str) -> Result<Option<
     match roster.get(name).map(|entry| entry.role) {
         Some(Role::Live(id, _)) => Ok(Some(id)),
         Some(Role::Broken) => Ok(None),
-        Some(Role::Template(_)) => Err(Fault::TemplateMember { member }),
+        Some(Role::Template) => Err(Fault::TemplateMember { member }),
         Some(Role::CommonCaps) => Err(Fault::MemberDefaultsOnly { member }),
         None => {
             let hint = schema::hint(name, roster.names().filter(|known| *known != alb.name));

@@ -35,7 +35,7 @@ pub(super) enum Role {
     /// In the plan under this id.
     Live(BackendId, Live),
     /// To be cloned by discovery.
-    Template(Live),
+    Template,
     /// Only the common capture caps.
     CommonCaps,
     /// Refused; the problem is reported.
@@ -108,11 +108,17 @@ impl<'a> Roster<'a> {
         })
     }
 
-    /// All templates.
+    /// All templates that are origins.
     pub(super) fn templates(&self) -> impl Iterator<Item = (Live, &Entry<'a>)> {
-        self.entries.iter().filter_map(|entry| match entry.role {
-            Role::Template(live) if live != Live::Alb => Some((live, entry)),
-            _ => None,
+        let templates = self.entries.iter().filter(|e| e.role == Role::Template);
+        templates.filter_map(|entry| {
+            let provider = entry.written.provider.as_deref().map(Provider::of);
+            let live = match provider? {
+                Provider::Prometheus => Live::Prometheus,
+                Provider::ReverseProxy => Live::ReverseProxy,
+                _ => return None,
+            };
+            Some((live, entry))
         })
     }
 
@@ -167,7 +173,7 @@ fn live(context: &mut Context<'_>, at: &Path, name: &str, written: &Backend) -> 
     };
     if written.is_template == Some(true) {
         template(context, at, written, live);
-        return Err(Role::Template(live));
+        return Err(Role::Template);
     }
     Ok(live)
 }

@@ -1,0 +1,82 @@
+//! From settings to sources: one connection for each discoverer, one source for each of its queries.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::settings::{Provider, Query};
+use super::watching::Pace;
+use super::{Failure, Next, Source};
+
+/// What the queries of one discoverer share: clients, credentials, caches.
+#[derive(Clone)]
+pub enum Connection {}
+
+/// The connection of a discoverer. Asks nobody yet.
+///
+/// # Errors
+/// When the settings make no client.
+pub fn connect(provider: &Provider) -> Result<Connection, Failure> {
+    Err(Failure::new(format!("{} is not built yet", provider.name())))
+}
+
+/// The source of one query. Without a connection it fails each time, as a source that is down.
+pub fn source(connection: &Result<Connection, Failure>, _query: Arc<Query>) -> Box<dyn Source> {
+    match connection {
+        Ok(connection) => match *connection {},
+        Err(failure) => Box::new(Broken(failure.clone())),
+    }
+}
+
+/// When a source is read.
+pub fn pace(provider: &Provider, begins_at_once: bool) -> Pace {
+    let interval = match provider {
+        Provider::Kubernetes(_) => Duration::from_secs(1),
+        Provider::DnsSrv(dns) | Provider::DnsA(dns) => dns.interval,
+        Provider::File(file) => file.poll_interval,
+        Provider::HttpSd(own) => own.http.interval,
+        Provider::Consul(own) => own.http.interval,
+        Provider::Nomad(own) => own.http.interval,
+        Provider::Aws(own) => own.http.interval,
+        Provider::Gcp(own) => own.http.interval,
+        Provider::Azure(own) => own.http.interval,
+        Provider::Docker(own) => own.http.interval,
+    };
+    Pace {
+        interval,
+        backs_off: matches!(
+            provider,
+            Provider::Aws(_) | Provider::Gcp(_) | Provider::Azure(_)
+        ),
+        begins_at_once: begins_at_once || matches!(provider, Provider::File(_)),
+    }
+}
+
+/// How long a first reading may take where the start depends on it.
+pub fn start_limit(provider: &Provider) -> Duration {
+    /// A question and its repeats over TCP and at other servers.
+    const DNS: Duration = Duration::from_secs(15);
+    /// Reading a file.
+    const FILE: Duration = Duration::from_secs(5);
+    match provider {
+        Provider::Kubernetes(own) => own.timeout * 2,
+        Provider::DnsSrv(_) | Provider::DnsA(_) => DNS,
+        Provider::File(_) => FILE,
+        Provider::HttpSd(own) => own.http.timeout,
+        // The first reading of both does not wait for news.
+        Provider::Consul(own) => own.http.timeout.saturating_sub(own.wait),
+        Provider::Nomad(own) => own.http.timeout.saturating_sub(own.wait),
+        Provider::Aws(own) => own.http.timeout * 2,
+        Provider::Gcp(own) => own.http.timeout * 2,
+        Provider::Azure(own) => own.http.timeout * 2,
+        Provider::Docker(own) => own.http.timeout,
+    }
+}
+
+struct Broken(Failure);
+
+impl Source for Broken {
+    fn next(&mut self) -> Next<'_> {
+        let failure = self.0.clone();
+        Box::pin(async move { Err(failure) })
+    }
+}
