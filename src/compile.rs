@@ -258,4 +258,4 @@ fn unless_zero(period: Period) -> Option<std::time::Duration> {
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

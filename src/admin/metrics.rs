@@ -17,10 +17,12 @@ use ringway_shards::metrics::ShardMetrics;
 use super::process::Process;
 use crate::compile::ControlSettings;
 use crate::control::reload;
+use crate::control::run::discover::{AlbRow, DiscovererRow};
 use crate::control::state::State;
 use crate::control::verify;
 
 mod control;
+mod discovery;
 mod shards;
 
 /// Upper bounds in seconds of the probe latency histogram. Contract: metrics page, 1.
@@ -71,6 +73,10 @@ pub struct Scene<'a> {
     pub drivers: &'a [Option<Driver>],
     /// By backend name.
     pub probes: &'a BTreeMap<Box<str>, ProbeCounts>,
+    /// ALBs with discovery.
+    pub discovered: &'a [AlbRow],
+    /// Discoverers in use.
+    pub discoverers: &'a [DiscovererRow],
     /// Reload attempts.
     pub reloads: &'a reload::Tally,
     /// Password checks.
@@ -88,6 +94,7 @@ impl Scene<'_> {
     pub fn text(&self) -> String {
         let mut families = Families::default();
         control::collect(self, &mut families);
+        discovery::collect(self, &mut families);
         shards::collect(self, &mut families);
         families.text()
     }

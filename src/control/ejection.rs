@@ -150,7 +150,8 @@ impl Ejections {
 
     /// Goes over to the same plan with other members.
     pub fn members(&mut self, plan: &Plan) {
-        let rules: Vec<(PoolId, Rule)> = self.pools.iter().map(|pool| (pool.id, pool.rule)).collect();
+        let rules: Vec<(PoolId, Rule)> =
+            self.pools.iter().map(|pool| (pool.id, pool.rule)).collect();
         self.adopt(plan, &rules);
     }
 

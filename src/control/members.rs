@@ -156,7 +156,10 @@ impl Members {
         );
         let mut pools = self.static_pools.clone();
         for (index, alb) in self.albs.iter().enumerate() {
-            let Some((pool, _)) = self.settings.as_ref().and_then(|s| s.discovery.albs.get(index))
+            let Some((pool, _)) = self
+                .settings
+                .as_ref()
+                .and_then(|s| s.discovery.albs.get(index))
             else {
                 continue;
             };
@@ -232,7 +235,8 @@ impl Members {
     }
 
     fn known(&self, name: &str) -> Option<(usize, &Known)> {
-        let found = |(index, alb): (usize, &'_ AlbMembers)| alb.known.contains_key(name).then_some(index);
+        let found =
+            |(index, alb): (usize, &'_ AlbMembers)| alb.known.contains_key(name).then_some(index);
         let index = self.albs.iter().enumerate().find_map(found)?;
         Some((index, self.albs[index].known.get(name)?))
     }
@@ -249,7 +253,12 @@ impl Members {
     }
 
     /// Makes the members of one ALB those of `snapshot`. `named` are names that keys had before.
-    fn fill(&mut self, alb: usize, snapshot: &Snapshot, named: &HashMap<String, Box<str>>) -> Difference {
+    fn fill(
+        &mut self,
+        alb: usize,
+        snapshot: &Snapshot,
+        named: &HashMap<String, Box<str>>,
+    ) -> Difference {
         let before = std::mem::take(&mut self.albs[alb].known);
         let keys: HashMap<&Box<str>, String> = before
             .iter()
@@ -347,19 +356,30 @@ impl Members {
 }
 
 /// Why a snapshot is not applied, if it is not.
-fn refusal(own: &AlbMembers, snapshot: &Snapshot, settings: &AlbDiscovery, is_first: bool) -> Option<String> {
+fn refusal(
+    own: &AlbMembers,
+    snapshot: &Snapshot,
+    settings: &AlbDiscovery,
+    is_first: bool,
+) -> Option<String> {
     let (before, now) = (own.known.len(), snapshot.members().len());
     if now > MEMBERS_MAX {
         return Some(format!("{now} members, more than {MEMBERS_MAX}"));
     }
     if now < settings.min_members {
-        return Some(format!("{now} members, fewer than min_members ({})", settings.min_members));
+        return Some(format!(
+            "{now} members, fewer than min_members ({})",
+            settings.min_members
+        ));
     }
     if is_first || settings.max_shrink_percent >= 100 {
         return None;
     }
     let keys: HashSet<String> = snapshot.members().iter().map(Member::key).collect();
-    let gone = own.known.values().filter(|known| !keys.contains(&known.member.key()));
+    let gone = own
+        .known
+        .values()
+        .filter(|known| !keys.contains(&known.member.key()));
     let gone = gone.count();
     let percent = usize::from(settings.max_shrink_percent);
     (gone * 100 > before * percent).then(|| {

@@ -417,7 +417,7 @@ impl Core {
         // A client that went away before its answer is no matter: sends may fail.
         match call {
             Call::Health(reply) => {
-                let _ = reply.send(Page::of(&self.state));
+                let _ = reply.send(Page::of(&self.state, &self.discovery.members));
             }
             Call::Config(reply) => {
                 let dump = self
@@ -563,6 +563,8 @@ impl Core {
                 shards: &scrape.answers,
                 drivers: &self.drivers,
                 probes: &self.probe_counts,
+                discovered: &self.discovery.alb_rows(),
+                discoverers: &self.discovery.discoverer_rows(),
                 reloads: &self.tally,
                 passwords: self.verifier.tally(),
                 log_lines_dropped: self.log.as_ref().map_or(0, Log::dropped_lines),
@@ -580,7 +582,8 @@ impl Core {
             match action {
                 Action::Commit(table) => self.outbox.send_all(|| Command::Commit(table.clone())),
                 Action::Members(plan, table) => {
-                    self.outbox.send_all(|| Command::Members(plan.clone(), table.clone()));
+                    self.outbox
+                        .send_all(|| Command::Members(plan.clone(), table.clone()));
                 }
                 Action::Publish(table) => self.outbox.send_all(|| Command::Table(table.clone())),
                 Action::Tell(notice) => tell::notice(&notice),

@@ -364,7 +364,9 @@ impl State {
         for backend in &plan.backends {
             let thresholds = self.probes.get(&backend.name).map(|p| p.thresholds);
             let standing = self.standings.get(&backend.name).copied();
-            let known = old.get(&backend.name).map(|record| over(record, thresholds));
+            let known = old
+                .get(&backend.name)
+                .map(|record| over(record, thresholds));
             let record = match (known, standing) {
                 (None, None) => Record::new(thresholds),
                 (None, Some(standing)) => Record::discovered(thresholds, standing),

@@ -16,7 +16,10 @@ pub enum Connection {}
 /// # Errors
 /// When the settings make no client.
 pub fn connect(provider: &Provider) -> Result<Connection, Failure> {
-    Err(Failure::new(format!("{} is not built yet", provider.name())))
+    Err(Failure::new(format!(
+        "{} is not built yet",
+        provider.name()
+    )))
 }
 
 /// The source of one query. Without a connection it fails each time, as a source that is down.

@@ -107,8 +107,16 @@ mod tests {
 
     #[test]
     fn a_snapshot_does_not_depend_on_order_and_holds_each_key_once() {
-        let one = Snapshot::new(vec![member("b", "h1"), member("a", "h1"), member("c", "h0")]);
-        let other = Snapshot::new(vec![member("c", "h0"), member("a", "h1"), member("b", "h1")]);
+        let one = Snapshot::new(vec![
+            member("b", "h1"),
+            member("a", "h1"),
+            member("c", "h0"),
+        ]);
+        let other = Snapshot::new(vec![
+            member("c", "h0"),
+            member("a", "h1"),
+            member("b", "h1"),
+        ]);
         assert_eq!(one, other);
         let names: Vec<&str> = one.members().iter().map(|m| &*m.name).collect();
         assert_eq!(names, ["c", "a"]);

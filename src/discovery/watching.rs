@@ -103,7 +103,11 @@ async fn run(watch: u64, mut source: Box<dyn Source>, pace: Pace, news: mpsc::Se
 
 fn failed_wait(pace: Pace, failures: u32, failure: &Failure) -> Duration {
     let times = match pace.backs_off {
-        true => 1 << failures.saturating_sub(1).min(BACKOFF_INTERVALS_MAX.ilog2()),
+        true => {
+            1 << failures
+                .saturating_sub(1)
+                .min(BACKOFF_INTERVALS_MAX.ilog2())
+        }
         false => 1,
     };
     let wait = varied(pace.interval * times);
@@ -189,7 +193,10 @@ mod tests {
         assert_eq!(first.result.unwrap().unwrap().members().len(), 1);
         let second = told.recv().await.unwrap().result.unwrap_err();
         assert!(second.reason.contains("panicked"), "{second}");
-        assert_eq!(told.recv().await.unwrap().result.unwrap_err().reason, "down");
+        assert_eq!(
+            told.recv().await.unwrap().result.unwrap_err().reason,
+            "down"
+        );
         let last = told.recv().await.unwrap().result.unwrap().unwrap();
         assert!(last.members().is_empty());
         // 60 s and twice 30 s, each a tenth more or less.
@@ -210,7 +217,10 @@ mod tests {
         for (failures, intervals) in [(1, 1), (2, 2), (3, 4), (4, 8), (5, 8), (100, 8)] {
             let wait = failed_wait(pace, failures, &down).as_secs_f64();
             let told = f64::from(30 * intervals);
-            assert!((told * 0.9..=told * 1.1).contains(&wait), "{failures}: {wait}");
+            assert!(
+                (told * 0.9..=told * 1.1).contains(&wait),
+                "{failures}: {wait}"
+            );
         }
         let asked = Failure {
             retry_after: Some(Duration::from_secs(600)),

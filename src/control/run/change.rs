@@ -17,8 +17,8 @@ use super::{Core, Ended, Serving, hosts_of};
 use crate::admin::server;
 use crate::compile::{Compiled, ControlSettings, HealthCheck};
 use crate::control::ejection::Rule;
-use crate::control::members::Members;
 use crate::control::files::{LOOK_EVERY, Stamp};
+use crate::control::members::Members;
 use crate::control::publish::overlong_rotations;
 use crate::control::reload::{Preparation, Refusal, Verdict};
 use crate::control::state::Event;
@@ -355,7 +355,10 @@ impl Core {
         for check in checks {
             let name = check.backend_name.clone();
             let is_discovered = self.discovery.members.found(&name).is_some();
-            probes.extend(self.probe(check, is_discovered).map(|probed| (name, probed)));
+            probes.extend(
+                self.probe(check, is_discovered)
+                    .map(|probed| (name, probed)),
+            );
         }
         self.apply(Event::Adopted {
             plan: plan.clone(),
@@ -421,7 +424,12 @@ impl Core {
 /// The probes of configured backends and of discovered ones.
 fn all_checks(settings: &ControlSettings, members: &Members) -> Vec<HealthCheck> {
     let found = members.names().filter_map(|name| members.check(name));
-    settings.health_checks.iter().cloned().chain(found).collect()
+    settings
+        .health_checks
+        .iter()
+        .cloned()
+        .chain(found)
+        .collect()
 }
 
 /// When pools leave members out.

@@ -181,11 +181,17 @@ impl Core {
     fn start_limit(&self, watch: &Watching, settings: &ControlSettings) -> Duration {
         let mut all = settings.discovery.discoverers.iter();
         let found = all.find(|discoverer| discoverer.name == watch.discoverer);
-        found.map_or(START_WAIT_MAX, |discoverer| connect::start_limit(&discoverer.provider))
+        found.map_or(START_WAIT_MAX, |discoverer| {
+            connect::start_limit(&discoverer.provider)
+        })
     }
 
     fn start_refusal(&self, id: u64, reason: &str) -> Refusal {
-        let name = self.discovery.watches.get(&id).map(|watch| &watch.discoverer);
+        let name = self
+            .discovery
+            .watches
+            .get(&id)
+            .map(|watch| &watch.discoverer);
         let name = name.map_or("", |name| name);
         Refusal::NotPrepared(vec![format!(
             "discovery.{name}: {reason}; an ALB's discovery.startup_policy is fail: with retry ringway starts and goes \
@@ -289,7 +295,11 @@ impl Core {
 
     /// When a snapshot is to be looked at next.
     pub(super) fn members_due(&self) -> Option<Instant> {
-        let waiting = self.discovery.albs.values().filter_map(|state| state.waiting.as_ref());
+        let waiting = self
+            .discovery
+            .albs
+            .values()
+            .filter_map(|state| state.waiting.as_ref());
         waiting.map(|(_, due)| *due).min()
     }
 
@@ -329,7 +339,11 @@ impl Core {
     }
 
     /// Gives the members of now to the shards, and starts and stops their probes.
-    fn serve_members(&mut self, before: BTreeSet<Box<str>>, differences: &[(Box<str>, Difference)]) {
+    fn serve_members(
+        &mut self,
+        before: BTreeSet<Box<str>>,
+        differences: &[(Box<str>, Difference)],
+    ) {
         let Some(base) = self.state.plan().cloned() else {
             return;
         };
@@ -353,7 +367,10 @@ impl Core {
         for name in &stopped {
             self.probers.remove(name);
         }
-        for (name, _) in differences.iter().flat_map(|(_, difference)| &difference.removed) {
+        for (name, _) in differences
+            .iter()
+            .flat_map(|(_, difference)| &difference.removed)
+        {
             self.probe_counts.remove(name);
         }
         self.want_hosts(&plan, &checks);
@@ -460,10 +477,15 @@ impl Discovery {
     pub(super) fn alb_rows(&self) -> Vec<AlbRow> {
         let rows = self.albs.iter().map(|(name, state)| {
             let watch = self.watches.get(&state.watch);
-            let count = self.members.alb(name).map(|index| self.members.count(index));
+            let count = self
+                .members
+                .alb(name)
+                .map(|index| self.members.count(index));
             AlbRow {
                 alb: name.clone(),
-                discoverer: watch.map(|watch| watch.discoverer.clone()).unwrap_or_default(),
+                discoverer: watch
+                    .map(|watch| watch.discoverer.clone())
+                    .unwrap_or_default(),
                 members: count.unwrap_or_default(),
                 tally: state.tally,
                 refreshed: watch.and_then(|watch| watch.refreshed),
@@ -476,7 +498,10 @@ impl Discovery {
     /// What is known of each discoverer.
     pub(super) fn discoverer_rows(&self) -> Vec<DiscovererRow> {
         let rows = self.failures.iter().map(|(name, (provider, failures))| {
-            let own = self.watches.values().filter(|watch| watch.discoverer == *name);
+            let own = self
+                .watches
+                .values()
+                .filter(|watch| watch.discoverer == *name);
             DiscovererRow {
                 discoverer: name.clone(),
                 provider,

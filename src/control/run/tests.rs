@@ -34,6 +34,7 @@ enum Seen {
     Committed(Arc<PoolTable>),
     Aborted,
     Table(Arc<PoolTable>),
+    Members(Arc<ringway_shards::plan::Plan>, Arc<PoolTable>),
     Drained,
     Verdict(u64, Verdict),
 }
