@@ -14,9 +14,7 @@ use super::environment::Environment;
 use super::fault::Fault;
 use super::problem::{Mark, Place, Problem, Warning};
 use super::tree::{Found, Node, Path, Step};
-use super::{
-    admin, authenticators, backends, discovery, listeners, logging, server, shards,
-};
+use super::{admin, authenticators, backends, discovery, listeners, logging, server, shards};
 
 /// Where the configuration is looked for when no place is given.
 pub const DEFAULT_PATHS: &[&str] = &["/etc/ringway/ringway.yaml", "/etc/trickster/trickster.yaml"];

@@ -74,7 +74,9 @@ pub(super) fn gcp(
     let place = at.key("credentials_file");
     let file = text(context, &place, own.credentials_file.as_ref());
     // One that is not there yet is read later.
-    let content = file.as_ref().and_then(|file| context.inputs.files.get(file));
+    let content = file
+        .as_ref()
+        .and_then(|file| context.inputs.files.get(file));
     if let Some(Err(reason)) = content.map(service_account) {
         context.fail_value(&place, Fault::CredentialsFile { reason });
     }
@@ -158,11 +160,7 @@ pub(super) fn azure(
 }
 
 /// Who asks; there is no chain of them.
-fn identity(
-    context: &mut Context<'_>,
-    at: &Path,
-    own: &written::Azure,
-) -> Option<AzureIdentity> {
+fn identity(context: &mut Context<'_>, at: &Path, own: &written::Azure) -> Option<AzureIdentity> {
     let tenant_id = text(context, &at.key("tenant_id"), own.tenant_id.as_ref());
     let client_id = text(context, &at.key("client_id"), own.client_id.as_ref());
     let secret_at = at.key("client_secret");

@@ -111,7 +111,10 @@ pub(super) fn of_docker(
     let parsed = url.as_ref().map(|(parsed, _)| parsed);
     let tls = tls(context, &at, own, parsed);
     let (_, url) = url?;
-    Some((settings.with(Box::default(), tls?), DockerEngine::Url(url.into())))
+    Some((
+        settings.with(Box::default(), tls?),
+        DockerEngine::Url(url.into()),
+    ))
 }
 
 /// What a `tcp://` endpoint means, or one that is a URL already.
@@ -201,12 +204,7 @@ fn rest(context: &mut Context<'_>, at: &Path, own: &Written, pace: &Pace) -> Res
 }
 
 /// The limit of a request; of a blocking query it goes beyond the latest answer.
-fn timeout(
-    context: &mut Context<'_>,
-    at: &Path,
-    written: Option<Period>,
-    pace: &Pace,
-) -> Duration {
+fn timeout(context: &mut Context<'_>, at: &Path, written: Option<Period>, pace: &Pace) -> Duration {
     let Pace::Blocking(block, wait) = *pace else {
         return context.pick(at, written, defaults::HTTP_TIMEOUT).0;
     };
@@ -227,11 +225,7 @@ fn timeout(
     timeout.0
 }
 
-fn headers(
-    context: &mut Context<'_>,
-    at: &Path,
-    own: &Written,
-) -> Vec<(Box<str>, Arc<Secret>)> {
+fn headers(context: &mut Context<'_>, at: &Path, own: &Written) -> Vec<(Box<str>, Arc<Secret>)> {
     let Some(written) = &own.headers else {
         return Vec::new();
     };

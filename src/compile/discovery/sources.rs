@@ -44,7 +44,11 @@ pub(super) fn kubernetes(
         qps: context.pick(&at.key("qps"), own.qps, defaults::KUBERNETES_QPS) as f32,
         burst: context.pick(&at.key("burst"), own.burst, defaults::KUBERNETES_BURST),
         timeout: context
-            .pick(&at.key("timeout"), own.timeout, defaults::KUBERNETES_TIMEOUT)
+            .pick(
+                &at.key("timeout"),
+                own.timeout,
+                defaults::KUBERNETES_TIMEOUT,
+            )
             .0,
         user_agent: agent.into(),
     }
