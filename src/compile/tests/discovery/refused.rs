@@ -5,9 +5,11 @@ use super::*;
 /// All that is said of a configuration, without lines and columns.
 fn said(text: &str) -> Vec<String> {
     let lines = problems(text);
-    let short = lines
-        .iter()
-        .map(|line| line.splitn(2, ": ").nth(1).unwrap_or(line).to_owned());
+    let short = lines.iter().map(|line| {
+        line.split_once(": ")
+            .map_or(&**line, |(_, rest)| rest)
+            .to_owned()
+    });
     short.collect()
 }
 
