@@ -24,7 +24,9 @@ use crate::config::files::Files;
 use crate::config::{Caution, Fault, Path};
 use crate::discovery::settings::{Discoverer, DiscoverySettings, Provider};
 pub(super) use albs::unprobed_template;
-use query::Flavour;
+pub(super) use query::Flavour;
+#[cfg(test)]
+pub(super) use query::{FIELDS, FLAVOURS};
 
 /// Most entries of the section.
 const DISCOVERERS_MAX: usize = 1_000;

@@ -12,6 +12,7 @@ use crate::config::files::Files;
 use crate::config::{Document, Environment};
 
 mod authenticators;
+mod discovery;
 mod invalid;
 mod mechanisms;
 mod paths;

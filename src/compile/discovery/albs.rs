@@ -214,7 +214,8 @@ fn check_merges(
     }
 }
 
-fn written_mode<'a>(alb: &'a Alb) -> [Option<&'a str>; 2] {
+/// Under the newer spelling and the older one.
+fn written_mode(alb: &Alb) -> [Option<&str>; 2] {
     let own = alb.discovery.as_ref();
     let own = own.and_then(|own| own.health_mode.as_deref());
     [own, alb.health_mode.as_deref()]

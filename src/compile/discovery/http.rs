@@ -264,30 +264,12 @@ fn auth(context: &mut Context<'_>, at: &Path, own: &Written) -> HttpAuth {
         let reason = "it has a colon, which ends the name in `Authorization: Basic`";
         context.fail_value(&at.key("username"), Fault::UserName { reason });
     }
-    let named = own.headers.iter().flatten().map(|(name, _)| name);
-    let named = named
-        .filter(|name| name.eq_ignore_ascii_case(AUTHORIZATION.as_str()))
-        .next();
-    let kinds = [
-        ("username", at.key("username"), user.is_some()),
-        ("bearer_token", at.key("bearer_token"), token.is_some()),
-        (
-            "bearer_token_file",
-            at.key("bearer_token_file"),
-            file.is_some(),
-        ),
-        (
-            "headers",
-            at.key("headers").key(named.map_or("", String::as_str)),
-            named.is_some(),
-        ),
-    ];
-    let mut written = kinds.iter().filter(|(_, _, is_written)| *is_written);
-    if let Some((other, _, _)) = written.next() {
-        for (_, place, _) in written {
-            context.fail_key(place, Fault::SecondAuthentication { other });
-        }
-    }
+    check_single(
+        context,
+        at,
+        own,
+        [user.is_some(), token.is_some(), file.is_some()],
+    );
     if token.as_ref().is_some_and(|token| !fits_header(token)) {
         let name = "Authorization".to_owned();
         context.fail_value(&at.key("bearer_token"), Fault::HeaderValue { name });
@@ -300,6 +282,33 @@ fn auth(context: &mut Context<'_>, at: &Path, own: &Written) -> HttpAuth {
         (None, Some(token), _) => HttpAuth::Bearer(token),
         (None, None, Some(file)) => HttpAuth::BearerFile(String::from(file).into()),
         (None, None, None) => HttpAuth::None,
+    }
+}
+
+/// Says which kind of credentials is already there, at every further one.
+fn check_single(
+    context: &mut Context<'_>,
+    at: &Path,
+    own: &Written,
+    [has_user, has_token, has_file]: [bool; 3],
+) {
+    let mut names = own.headers.iter().flatten().map(|(name, _)| name);
+    let named = names.find(|name| name.eq_ignore_ascii_case(AUTHORIZATION.as_str()));
+    let kinds = [
+        ("username", at.key("username"), has_user),
+        ("bearer_token", at.key("bearer_token"), has_token),
+        ("bearer_token_file", at.key("bearer_token_file"), has_file),
+        (
+            "headers",
+            at.key("headers").key(named.map_or("", String::as_str)),
+            named.is_some(),
+        ),
+    ];
+    let mut written = kinds.iter().filter(|(_, _, is_written)| *is_written);
+    if let Some((other, _, _)) = written.next() {
+        for (_, place, _) in written {
+            context.fail_key(place, Fault::SecondAuthentication { other });
+        }
     }
 }
 

@@ -343,7 +343,7 @@ fn check_needs(context: &mut Context<'_>, at: &Path, query: &Query, flavour: Fla
         let fault = Fault::QueryNeeds {
             provider: provider(),
             field: "port",
-            what: "or port_label, or both, since it tells machines without ports",
+            what: "its API tells machines without ports; write port, port_label or both",
         };
         context.fail_key(&place, fault);
     }
