@@ -7,6 +7,8 @@
 pub mod dns;
 pub mod http;
 pub mod settings;
+#[cfg(test)]
+mod stub;
 
 use std::collections::BTreeMap;
 use std::fmt;
