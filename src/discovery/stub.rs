@@ -33,27 +33,27 @@ const FILLER_BYTES: usize = 64 << 10;
 
 /// A request as the handler sees it.
 #[derive(Clone, Debug)]
-pub struct Request {
+pub(super) struct Request {
     /// Method.
-    pub method: Method,
+    pub(super) method: Method,
     /// Path, as it was sent.
-    pub path: String,
+    pub(super) path: String,
     /// Query, as it was sent, without `?`.
-    pub query: String,
+    pub(super) query: String,
     /// Headers.
-    pub headers: HeaderMap,
+    pub(super) headers: HeaderMap,
     /// Whole body.
-    pub body: Bytes,
+    pub(super) body: Bytes,
 }
 
 impl Request {
     /// A header as text; absent ones are `None`.
-    pub fn header(&self, name: &str) -> Option<&str> {
+    pub(super) fn header(&self, name: &str) -> Option<&str> {
         self.headers.get(name).map(|value| value.to_str().unwrap())
     }
 
     /// Decoded pairs of the query, in order.
-    pub fn pairs(&self) -> Vec<(String, String)> {
+    pub(super) fn pairs(&self) -> Vec<(String, String)> {
         let url = reqwest::Url::parse(&format!("http://stub/?{}", self.query)).unwrap();
         let pairs = url.query_pairs();
         pairs
@@ -62,7 +62,7 @@ impl Request {
     }
 
     /// First decoded value of this name in the query.
-    pub fn pair(&self, name: &str) -> Option<String> {
+    pub(super) fn pair(&self, name: &str) -> Option<String> {
         let mut pairs = self.pairs().into_iter();
         pairs
             .filter(|pair| pair.0 == name)
@@ -71,7 +71,7 @@ impl Request {
     }
 
     /// Decoded pairs of a form in the body, in order.
-    pub fn form(&self) -> Vec<(String, String)> {
+    pub(super) fn form(&self) -> Vec<(String, String)> {
         let text = String::from_utf8(self.body.to_vec()).unwrap();
         let form = Request {
             query: text,
@@ -81,7 +81,7 @@ impl Request {
     }
 
     /// Path and query, for asserts.
-    pub fn target(&self) -> String {
+    pub(super) fn target(&self) -> String {
         match self.query.is_empty() {
             true => self.path.clone(),
             false => format!("{}?{}", self.path, self.query),
@@ -91,7 +91,7 @@ impl Request {
 
 /// What goes wrong with an answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Fault {
+pub(super) enum Fault {
     /// The answer comes so much later.
     Delay(Duration),
     /// The connection closes before the head.
@@ -104,7 +104,7 @@ pub enum Fault {
 
 /// An answer.
 #[derive(Debug)]
-pub struct Reply {
+pub(super) struct Reply {
     status: StatusCode,
     headers: HeaderMap,
     body: Content,
@@ -114,7 +114,7 @@ pub struct Reply {
 
 impl Reply {
     /// This status and body.
-    pub fn new(status: u16, body: impl Into<Bytes>) -> Reply {
+    pub(super) fn new(status: u16, body: impl Into<Bytes>) -> Reply {
         Reply {
             status: StatusCode::from_u16(status).unwrap(),
             headers: HeaderMap::new(),
@@ -125,13 +125,13 @@ impl Reply {
     }
 
     /// 200 with this body.
-    pub fn ok(body: impl Into<Bytes>) -> Reply {
+    pub(super) fn ok(body: impl Into<Bytes>) -> Reply {
         Reply::new(200, body)
     }
 
     /// An answer that comes when the test sends it; it never comes, and the connection is cut, when the sender is
     /// dropped.
-    pub fn later(answer: oneshot::Receiver<Reply>) -> Reply {
+    pub(super) fn later(answer: oneshot::Receiver<Reply>) -> Reply {
         Reply {
             later: Some(answer),
             ..Reply::ok("")
@@ -139,7 +139,7 @@ impl Reply {
     }
 
     /// 200 with a body whose pieces the test sends; it ends with the sender, or breaks off with an `Err`.
-    pub fn stream(pieces: mpsc::UnboundedReceiver<io::Result<Bytes>>) -> Reply {
+    pub(super) fn stream(pieces: mpsc::UnboundedReceiver<io::Result<Bytes>>) -> Reply {
         Reply {
             body: Content::Pieces(pieces),
             ..Reply::ok("")
@@ -148,7 +148,7 @@ impl Reply {
 
     /// Adds a header.
     #[must_use]
-    pub fn header(mut self, name: &str, value: &str) -> Reply {
+    pub(super) fn header(mut self, name: &str, value: &str) -> Reply {
         let name = HeaderName::from_bytes(name.as_bytes()).unwrap();
         self.headers
             .append(name, HeaderValue::from_str(value).unwrap());
@@ -157,7 +157,7 @@ impl Reply {
 
     /// Makes it go wrong.
     #[must_use]
-    pub fn fault(mut self, fault: Fault) -> Reply {
+    pub(super) fn fault(mut self, fault: Fault) -> Reply {
         self.fault = Some(fault);
         self
     }
@@ -173,7 +173,7 @@ enum Order {
 
 /// The server.
 #[derive(Debug)]
-pub struct Stub {
+pub(super) struct Stub {
     address: Option<SocketAddr>,
     orders: mpsc::UnboundedSender<Order>,
     seen: mpsc::UnboundedReceiver<Request>,
@@ -190,7 +190,7 @@ impl Drop for Stub {
 
 impl Stub {
     /// Listens on a free port of 127.0.0.1.
-    pub async fn start(handler: impl FnMut(&Request) -> Reply + Send + 'static) -> Stub {
+    pub(super) async fn start(handler: impl FnMut(&Request) -> Reply + Send + 'static) -> Stub {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
         let accept = move |orders| async move {
@@ -204,7 +204,7 @@ impl Stub {
     }
 
     /// Listens on this socket.
-    pub fn on_socket(
+    pub(super) fn on_socket(
         socket: &Path,
         handler: impl FnMut(&Request) -> Reply + Send + 'static,
     ) -> Stub {
@@ -240,17 +240,17 @@ impl Stub {
     }
 
     /// Where it listens, as `http://127.0.0.1:<port>`.
-    pub fn endpoint(&self) -> String {
+    pub(super) fn endpoint(&self) -> String {
         format!("http://{}", self.address.unwrap())
     }
 
     /// Answers requests from now on.
-    pub fn answer(&self, handler: impl FnMut(&Request) -> Reply + Send + 'static) {
+    pub(super) fn answer(&self, handler: impl FnMut(&Request) -> Reply + Send + 'static) {
         self.order(Order::Handler(Box::new(handler)));
     }
 
     /// Makes all answers from now on go wrong that do not do so by themselves; `None`: no longer.
-    pub fn fault(&self, fault: Option<Fault>) {
+    pub(super) fn fault(&self, fault: Option<Fault>) {
         self.order(Order::Fault(fault));
     }
 
@@ -259,7 +259,7 @@ impl Stub {
     }
 
     /// The requests since the last call.
-    pub fn seen(&mut self) -> Vec<Request> {
+    pub(super) fn seen(&mut self) -> Vec<Request> {
         let mut all = Vec::new();
         while let Ok(request) = self.seen.try_recv() {
             all.push(request);
@@ -268,7 +268,7 @@ impl Stub {
     }
 
     /// Waits for the next request that no call returned yet.
-    pub async fn next_seen(&mut self) -> Request {
+    pub(super) async fn next_seen(&mut self) -> Request {
         self.seen.recv().await.unwrap()
     }
 }
@@ -400,7 +400,7 @@ impl Body for Content {
 
 /// The settings of a client of this endpoint: no authentication, no redirects, an interval of 30 seconds, a timeout
 /// of 10 seconds.
-pub fn http(endpoint: &str) -> Http {
+pub(super) fn http(endpoint: &str) -> Http {
     let trusting = ClientTlsOptions {
         insecure_skip_verify: true,
         ..ClientTlsOptions::default()
@@ -418,11 +418,11 @@ pub fn http(endpoint: &str) -> Http {
 
 /// A folder of one test, empty at first and removed when dropped.
 #[derive(Debug)]
-pub struct Folder(PathBuf);
+pub(super) struct Folder(PathBuf);
 
 impl Folder {
     /// A new one.
-    pub fn new() -> Folder {
+    pub(super) fn new() -> Folder {
         let name = |count| format!("ringway-discovery-{}-{count}", std::process::id());
         let mut paths = (0u32..).map(|count| std::env::temp_dir().join(name(count)));
         let path = paths.find(|path| std::fs::create_dir(path).is_ok());
@@ -430,17 +430,17 @@ impl Folder {
     }
 
     /// Its path.
-    pub fn path(&self) -> &Path {
+    pub(super) fn path(&self) -> &Path {
         &self.0
     }
 
     /// A path in it.
-    pub fn join(&self, name: &str) -> PathBuf {
+    pub(super) fn join(&self, name: &str) -> PathBuf {
         self.0.join(name)
     }
 
     /// Writes a file in it.
-    pub fn write(&self, name: &str, content: &str) -> PathBuf {
+    pub(super) fn write(&self, name: &str, content: &str) -> PathBuf {
         let file = self.join(name);
         std::fs::write(&file, content).unwrap();
         file
