@@ -5,7 +5,11 @@
 //! resolves the host names of configured origins. Contract: autodiscovery page.
 
 pub mod dns;
+pub mod docker;
+pub mod file;
 pub mod http;
+pub mod http_sd;
+pub mod members;
 pub mod settings;
 #[cfg(test)]
 mod stub;

@@ -64,10 +64,7 @@ impl Request {
     /// First decoded value of this name in the query.
     pub(super) fn pair(&self, name: &str) -> Option<String> {
         let mut pairs = self.pairs().into_iter();
-        pairs
-            .filter(|pair| pair.0 == name)
-            .map(|pair| pair.1)
-            .next()
+        pairs.find(|pair| pair.0 == name).map(|pair| pair.1)
     }
 
     /// Decoded pairs of a form in the body, in order.
