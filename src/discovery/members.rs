@@ -14,6 +14,7 @@ use ringway_shards::plan::Scheme;
 use serde::Deserialize;
 use serde::de::{DeserializeOwned, Deserializer, Error as _, SeqAccess, Visitor};
 
+use super::http::shown;
 use super::settings::ListFormat;
 use super::{Failure, Member};
 use crate::config::document::{Limits, parse_any};
@@ -41,7 +42,7 @@ const KEYS: [&str; 6] = [
 /// `trickster` format and an error in the other.
 ///
 /// # Errors
-/// What is wrong with it, on one line.
+/// What is wrong with it, on one line and not too long.
 pub fn parse(format: ListFormat, bytes: &[u8], scheme: Scheme) -> Result<Vec<Member>, String> {
     if bytes.len() > BYTES_MAX {
         return Err(format!("a member list has at most {BYTES_MAX} bytes"));
@@ -49,10 +50,11 @@ pub fn parse(format: ListFormat, bytes: &[u8], scheme: Scheme) -> Result<Vec<Mem
     let text = std::str::from_utf8(bytes)
         .map_err(|error| format!("not UTF-8 at byte {}", error.valid_up_to()))?;
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
-    match format {
+    let members = match format {
         ListFormat::Trickster => trickster(text, scheme),
         ListFormat::Prometheus => prometheus(text, scheme),
-    }
+    };
+    members.map_err(|reason| shown(&reason))
 }
 
 /// As [`parse`], away from the calling thread, which a long list would hold up. A panic of the parser is a failure
