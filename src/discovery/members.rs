@@ -144,12 +144,13 @@ fn tree(text: &str) -> Result<Option<Node>, String> {
         Ok(root) => return Ok(root),
         Err(problem) => problem,
     };
-    if matches!(problem.fault, Fault::NotYaml { .. })
-        && let Ok(value) = serde_json::from_str(text)
-    {
-        return Ok(Some(node_of_json(value)));
+    match &problem.fault {
+        Fault::NotYaml { .. } => serde_json::from_str(text)
+            .map(|value| Some(node_of_json(value)))
+            .map_err(|_| problem.to_string()),
+        Fault::SecondDocument => Err(format!("{}: only one YAML document per list", problem.at)),
+        _ => Err(problem.to_string()),
     }
-    Err(problem.to_string())
 }
 
 fn node_of_json(value: serde_json::Value) -> Node {

@@ -16,6 +16,8 @@ use crate::discovery::{Exclusion, Member, Readiness};
 /// Characters of a short container id.
 const SHORT_ID_CHARS: usize = 12;
 const LOOPBACK: &str = "127.0.0.1";
+/// The network of containers that have none.
+const NO_NETWORK: &str = "none";
 
 /// Where the engine is, and so where a port is that it publishes on all addresses of its machine.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -127,11 +129,10 @@ impl Container {
         let (network_name, network) = self.network(query)?;
         let private_ip = address(network.ip_address.as_deref());
         let (host, port) = match query.address_type {
-            AddressType::Public => self.public(query, place)?,
+            AddressType::Public => self.public(query, place, network_name)?,
             AddressType::Private => {
                 let host = private_ip.clone();
-                let host =
-                    host.ok_or_else(|| format!("it has no address in network {network_name}"))?;
+                let host = host.ok_or_else(|| no_address(network_name))?;
                 (host, self.private_port(query)?)
             }
             AddressType::Ipv6 => {
@@ -246,7 +247,7 @@ impl Container {
     }
 
     /// Host and port of one and the same binding.
-    fn public(&self, query: &Query, place: &Place) -> Result<(String, u16), String> {
+    fn public(&self, query: &Query, place: &Place, network: &str) -> Result<(String, u16), String> {
         let bindings: BTreeSet<Binding<'_>> = self.tcp().filter_map(binding).collect();
         let wanted = self.wanted_port(query)?;
         let number = match wanted {
@@ -259,7 +260,11 @@ impl Container {
         let by_public = bindings.iter().find(|binding| binding.public == number);
         let by_private = || bindings.iter().find(|binding| binding.private == number);
         let Some(binding) = by_public.or_else(by_private) else {
-            return Ok((place.host().to_owned(), number));
+            // A container that shares its host's network publishes nothing, and is there all the same.
+            return match network {
+                NO_NETWORK => Err(no_address(network)),
+                _ => Ok((place.host().to_owned(), number)),
+            };
         };
         let Some(address) = address(Some(binding.ip)) else {
             return Ok((place.host().to_owned(), binding.public));
@@ -274,6 +279,10 @@ impl Container {
         }
         Ok((address, binding.public))
     }
+}
+
+fn no_address(network: &str) -> String {
+    format!("it has no address in network {network}")
 }
 
 fn binding(port: &Exposed) -> Option<Binding<'_>> {
