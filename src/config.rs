@@ -25,7 +25,7 @@ mod problem;
 pub mod schema;
 pub mod server;
 pub mod shards;
-mod tree;
+pub mod tree;
 pub mod units;
 
 pub use environment::Environment;

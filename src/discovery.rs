@@ -6,9 +6,15 @@
 
 pub mod connect;
 pub mod dns;
+pub mod docker;
+pub mod file;
 pub mod http;
+pub mod http_sd;
+pub mod members;
 pub mod settings;
 pub mod snapshot;
+#[cfg(test)]
+mod stub;
 pub mod watching;
 
 use std::collections::BTreeMap;

@@ -3,6 +3,7 @@
 mod chunked_body;
 mod config_yaml;
 mod documents;
+mod member_list;
 mod promql_plan;
 mod request_head;
 mod response_head;
@@ -37,4 +38,5 @@ pub static TARGETS: &[&Target] = &[
     &promql_plan::TARGET,
     &series_json::TARGET,
     &documents::TARGET,
+    &member_list::TARGET,
 ];
