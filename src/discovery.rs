@@ -4,8 +4,12 @@
 //! everything else (pace, failures, exclusions, comparing, sharing between ALBs) is done once, around it. `dns`
 //! resolves the host names of configured origins. Contract: autodiscovery page.
 
+pub mod blocking;
+pub mod consul;
 pub mod dns;
+pub mod dns_records;
 pub mod http;
+pub mod nomad;
 pub mod settings;
 
 use std::collections::BTreeMap;
