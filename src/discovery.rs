@@ -11,6 +11,8 @@ pub mod dns_records;
 pub mod http;
 pub mod nomad;
 pub mod settings;
+#[cfg(test)]
+mod stub;
 
 use std::collections::BTreeMap;
 use std::fmt;

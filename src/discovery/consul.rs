@@ -280,8 +280,8 @@ fn member(entry: &Entry, query: &Query, warning_is_ready: bool) -> Result<Member
         "" => &node.address,
         _ => &service.address,
     };
-    let port =
-        check_address(host, service.port).map_err(|reason| format!("instance {name:?}: {reason}"))?;
+    let port = check_address(host, service.port)
+        .map_err(|reason| format!("instance {name:?}: {reason}"))?;
     let status = Status::worst(checks);
     let weight = match status {
         Status::Warning => service.weights.warning,

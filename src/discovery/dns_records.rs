@@ -22,7 +22,7 @@ use hickory_resolver::system_conf::parse_resolv_conf;
 use hickory_resolver::{NameServerPool, PoolContext, TlsConfig};
 use tokio::time::timeout;
 
-use self::reply::{Found, NO_SUCH_NAME};
+use self::reply::{Found, NO_SUCH_NAME, OTHER_QUESTION};
 use super::settings::{Dns, Port, Query};
 use super::{Again, Failure, Member, Next, Reading, Source};
 
@@ -130,7 +130,13 @@ impl Connection {
         let request = DnsRequest::from_query(question, DnsRequestOptions::default());
         match pool.send(request).first_answer().await {
             Ok(answer) => reply::read(answer.as_buffer(), name, kind),
-            Err(NetError::Dns(DnsError::NoRecordsFound(nothing))) => no_records(&nothing),
+            Err(NetError::Dns(DnsError::NoRecordsFound(nothing))) => {
+                let asked = &nothing.query;
+                if asked.name() != name || asked.query_type() != kind {
+                    return Err(OTHER_QUESTION.into());
+                }
+                no_records(&nothing)
+            }
             Err(NetError::Dns(DnsError::ResponseCode(code))) => Err(reply::code_text(code)),
             Err(NetError::Timeout) => Err(format!("no answer within {:?}", self.limit)),
             Err(error) => Err(error.to_string()),
@@ -267,7 +273,9 @@ impl Addresses {
     async fn read(&mut self) -> Result<Reading, Failure> {
         let text = self.query.hostname.as_deref().unwrap_or_default();
         let Some(Port::Number(port)) = self.query.port else {
-            return Err(Failure::new(format!("{text}: the query has no port number")));
+            return Err(Failure::new(format!(
+                "{text}: the query has no port number"
+            )));
         };
         let name = qualified(text)?;
         let connection = &self.connection;

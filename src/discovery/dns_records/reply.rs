@@ -3,7 +3,7 @@
 use std::net::IpAddr;
 use std::time::Duration;
 
-use hickory_resolver::proto::op::{Message, ResponseCode};
+use hickory_resolver::proto::op::{Message, MessageType, ResponseCode};
 use hickory_resolver::proto::rr::{Name, RData, Record, RecordType};
 use ringway_shards::plan::Scheme;
 
@@ -15,6 +15,9 @@ use crate::config::origin_url::check_host_name;
 pub const TTL_MAX: Duration = Duration::from_secs(24 * 3600);
 /// Why there is no answer where the server knows that the name does not exist.
 pub const NO_SUCH_NAME: &str = "there is no such name (NXDOMAIN)";
+
+/// Why there is no answer where the reply is to something else.
+pub const OTHER_QUESTION: &str = "it answers another question";
 
 /// The records that answer a question.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -42,9 +45,12 @@ pub fn code_text(code: ResponseCode) -> String {
 pub fn read(bytes: &[u8], name: &Name, kind: RecordType) -> Result<Found, String> {
     let message =
         Message::from_vec(bytes).map_err(|error| format!("not a DNS message: {error}"))?;
+    if message.message_type != MessageType::Response {
+        return Err("it is no reply".into());
+    }
     let asked = message.queries.first();
     if !asked.is_some_and(|query| query.name() == name && query.query_type() == kind) {
-        return Err("it answers another question".into());
+        return Err(OTHER_QUESTION.into());
     }
     if message.response_code != ResponseCode::NoError {
         return Err(code_text(message.response_code));
@@ -62,13 +68,20 @@ pub fn read(bytes: &[u8], name: &Name, kind: RecordType) -> Result<Found, String
             used.extend(&records);
             return Ok(Found {
                 data: records.iter().map(|record| record.data.clone()).collect(),
-                ttl: used.iter().map(|record| ttl(record)).min().unwrap_or_default(),
+                ttl: used
+                    .iter()
+                    .map(|record| ttl(record))
+                    .min()
+                    .unwrap_or_default(),
             });
         }
-        let alias = message.answers.iter().find_map(|record| match &record.data {
-            RData::CNAME(target) if record.name == *owner => Some((record, &target.0)),
-            _ => None,
-        });
+        let alias = message
+            .answers
+            .iter()
+            .find_map(|record| match &record.data {
+                RData::CNAME(target) if record.name == *owner => Some((record, &target.0)),
+                _ => None,
+            });
         let Some((record, target)) = alias else {
             return Ok(Found::default());
         };
@@ -127,3 +140,6 @@ pub fn services(found: &Found, scheme: Scheme) -> Result<Vec<Member>, String> {
     }
     Ok(members)
 }
+
+#[cfg(test)]
+mod tests;
