@@ -302,7 +302,10 @@ async fn after_any_failure_the_next_request_is_a_plain_read() {
         (|| Reply::new(302, "").header("Location", "/other"), "302"),
         (|| at("6", "{\"a\": 1}"), "expected"),
         (|| at("6", "[1, 2]").fault(Fault::Cut), "/list"),
-        (|| at("6", "[1, 2]").fault(Fault::HalfBody), "broke off"),
+        (
+            || Reply::ok(vec![b' '; 1 << 20]).fault(Fault::HalfBody),
+            "broke off",
+        ),
         (
             || at("6", "[]").fault(Fault::Oversize(BODY_BYTES_MAX + 1)),
             "longer than",
