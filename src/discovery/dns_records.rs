@@ -203,7 +203,7 @@ impl Services {
         Ok(Reading {
             members: Some(members),
             excluded: Vec::new(),
-            again: Again::After(interval.max(found.ttl)),
+            again: Again::After(interval.max(found.ttl.unwrap_or_default())),
         })
     }
 }
@@ -239,8 +239,8 @@ impl Family {
         }
     }
 
-    /// Takes an answer, or keeps the last one; the time to live of what it holds then.
-    fn take(&mut self, hostname: &str, answer: Result<Found, String>) -> Duration {
+    /// Takes an answer, or keeps the last one; the time to live of what was answered now.
+    fn take(&mut self, hostname: &str, answer: Result<Found, String>) -> Option<Duration> {
         let record = self.label;
         match answer {
             Ok(found) => {
@@ -262,8 +262,7 @@ impl Family {
                     );
                 }
                 self.is_failing = true;
-                // Nothing of it was answered: it is asked for again when the interval is over.
-                Duration::ZERO
+                None
             }
         }
     }
@@ -295,7 +294,8 @@ impl Addresses {
             return Err(Failure::new(reason));
         }
         let [first, second] = &mut self.families;
-        let ttl = first.take(text, four).min(second.take(text, six));
+        let ttls = [first.take(text, four), second.take(text, six)];
+        let ttl = ttls.into_iter().flatten().min().unwrap_or_default();
         let addresses = first.addresses.iter().chain(&second.addresses);
         let members = addresses.map(|address| {
             let host = address.to_string();

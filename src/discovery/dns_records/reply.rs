@@ -24,8 +24,8 @@ pub const OTHER_QUESTION: &str = "it answers another question";
 pub struct Found {
     /// Their data.
     pub data: Vec<RData>,
-    /// The shortest time to live of them and of the aliases that led to them; without records zero.
-    pub ttl: Duration,
+    /// The shortest time to live of them and of the aliases that led to them; without records there is none.
+    pub ttl: Option<Duration>,
 }
 
 /// Why a reply with this code, which is not NOERROR, is no answer.
@@ -68,11 +68,7 @@ pub fn read(bytes: &[u8], name: &Name, kind: RecordType) -> Result<Found, String
             used.extend(&records);
             return Ok(Found {
                 data: records.iter().map(|record| record.data.clone()).collect(),
-                ttl: used
-                    .iter()
-                    .map(|record| ttl(record))
-                    .min()
-                    .unwrap_or_default(),
+                ttl: used.iter().map(|record| ttl(record)).min(),
             });
         }
         let alias = message

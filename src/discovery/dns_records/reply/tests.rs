@@ -37,7 +37,7 @@ fn read_it(message: &Message) -> Result<Found, String> {
 
 fn found(records: Vec<(&str, u32, RData)>) -> (Vec<RData>, u64) {
     let found = read_it(&reply(records)).unwrap();
-    (found.data, found.ttl.as_secs())
+    (found.data, found.ttl.map_or(0, |ttl| ttl.as_secs()))
 }
 
 #[test]
@@ -134,7 +134,7 @@ fn what_is_no_reply_to_the_question_is_refused() {
 }
 
 fn offered(data: Vec<RData>) -> Result<Vec<Member>, String> {
-    let ttl = Duration::ZERO;
+    let ttl = None;
     services(&Found { data, ttl }, Scheme::Https)
 }
 
@@ -195,7 +195,7 @@ fn a_target_that_cannot_be_a_member_fails_all() {
 
 #[test]
 fn addresses_of_both_families_are_read() {
-    let ttl = Duration::ZERO;
+    let ttl = None;
     let data = vec![a(1), RData::AAAA(AAAA(Ipv6Addr::LOCALHOST)), cname("x.")];
     let addresses = addresses(&Found { data, ttl });
     let texts: Vec<String> = addresses.iter().map(IpAddr::to_string).collect();
