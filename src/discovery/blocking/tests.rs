@@ -1,3 +1,5 @@
+//! Each row of the cursor's rules, and the source that follows them against a server that can fail.
+
 use tokio::sync::oneshot;
 
 use super::*;
@@ -293,9 +295,12 @@ async fn a_server_without_indexes_is_asked_each_interval() {
     }
 }
 
+/// An answer that goes wrong.
+type Failing = fn() -> Reply;
+
 #[tokio::test]
 async fn after_any_failure_the_next_request_is_a_plain_read() {
-    let failures: [(fn() -> Reply, &str); 8] = [
+    let failures: [(Failing, &str); 8] = [
         (|| Reply::new(500, "No such field"), "No such field"),
         (|| Reply::new(403, "Permission denied"), "403"),
         (|| Reply::new(204, ""), "204"),

@@ -1,10 +1,11 @@
-use std::sync::Mutex;
+//! Questions to servers that answer, fail, lie and keep silent.
 
 use hickory_resolver::proto::op::Message;
 use hickory_resolver::proto::rr::rdata::{A, AAAA, CNAME, NS, SOA, SRV};
 use hickory_resolver::proto::rr::{RData, Record};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, UdpSocket};
+use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::task::AbortHandle;
 
 use super::*;
@@ -23,19 +24,17 @@ enum Way {
 type Answers = Vec<Vec<u8>>;
 type Handler = Box<dyn FnMut(&Message, Way) -> Answers + Send>;
 
-/// A DNS server over UDP and TCP on one port; ends when dropped.
+/// A DNS server over UDP and TCP on one port, in one task that owns the handler; ends when dropped.
 struct Server {
     address: SocketAddr,
-    handler: Arc<Mutex<Handler>>,
-    seen: Arc<Mutex<Vec<(Message, Way)>>>,
-    tasks: [AbortHandle; 2],
+    handlers: UnboundedSender<Handler>,
+    seen: UnboundedReceiver<(Message, Way)>,
+    task: AbortHandle,
 }
 
 impl Drop for Server {
     fn drop(&mut self) {
-        for task in &self.tasks {
-            task.abort();
-        }
+        self.task.abort();
     }
 }
 
@@ -49,53 +48,29 @@ impl Server {
             }
         };
         let address = tcp.local_addr().unwrap();
-        let handler: Arc<Mutex<Handler>> = Arc::new(Mutex::new(Box::new(handler)));
-        let seen = Arc::new(Mutex::new(Vec::new()));
-        let answer = {
-            let (handler, seen) = (handler.clone(), seen.clone());
-            move |bytes: &[u8], way| {
-                let question = Message::from_vec(bytes).unwrap();
-                let answers = handler.lock().unwrap()(&question, way);
-                seen.lock().unwrap().push((question, way));
-                answers
-            }
-        };
-        let over_udp = answer.clone();
-        let datagrams = tokio::spawn(async move {
-            let mut buffer = vec![0; 65_536];
-            loop {
-                let (length, peer) = udp.recv_from(&mut buffer).await.unwrap();
-                for bytes in over_udp(&buffer[..length], Way::Udp) {
-                    udp.send_to(&bytes, peer).await.unwrap();
-                }
-            }
-        });
-        let streams = tokio::spawn(async move {
-            loop {
-                let (mut stream, _) = tcp.accept().await.unwrap();
-                let mut bytes = vec![0; stream.read_u16().await.unwrap().into()];
-                stream.read_exact(&mut bytes).await.unwrap();
-                for bytes in answer(&bytes, Way::Tcp) {
-                    let length = u16::try_from(bytes.len()).unwrap();
-                    stream.write_u16(length).await.unwrap();
-                    stream.write_all(&bytes).await.unwrap();
-                }
-            }
-        });
+        let (handlers, inbox) = unbounded_channel();
+        let (tell, seen) = unbounded_channel();
+        let task = tokio::spawn(serve(tcp, udp, Box::new(handler), inbox, tell));
         Server {
             address,
-            handler,
+            handlers,
             seen,
-            tasks: [datagrams.abort_handle(), streams.abort_handle()],
+            task: task.abort_handle(),
         }
     }
 
+    /// Answers so from now on.
     fn answer(&self, handler: impl FnMut(&Message, Way) -> Answers + Send + 'static) {
-        *self.handler.lock().unwrap() = Box::new(handler);
+        assert!(self.handlers.send(Box::new(handler)).is_ok());
     }
 
-    fn seen(&self) -> Vec<(Message, Way)> {
-        std::mem::take(&mut self.seen.lock().unwrap())
+    /// The questions since the last call.
+    fn seen(&mut self) -> Vec<(Message, Way)> {
+        let mut all = Vec::new();
+        while let Ok(question) = self.seen.try_recv() {
+            all.push(question);
+        }
+        all
     }
 
     fn connection(&self) -> Connection {
@@ -109,6 +84,45 @@ impl Server {
 
     fn source(&self, query: Query) -> Box<dyn Source> {
         self.connection().source(Arc::new(query))
+    }
+}
+
+async fn serve(
+    tcp: TcpListener,
+    udp: UdpSocket,
+    mut handler: Handler,
+    mut handlers: UnboundedReceiver<Handler>,
+    seen: UnboundedSender<(Message, Way)>,
+) {
+    let answer = |handler: &mut Handler, bytes: &[u8], way| {
+        let question = Message::from_vec(bytes).unwrap();
+        let answers = handler(&question, way);
+        seen.send((question, way)).unwrap();
+        answers
+    };
+    let mut buffer = vec![0; 65_536];
+    loop {
+        // A new handler comes before the questions asked after it was set.
+        tokio::select! {
+            biased;
+            Some(new) = handlers.recv() => handler = new,
+            received = udp.recv_from(&mut buffer) => {
+                let (length, peer) = received.unwrap();
+                for bytes in answer(&mut handler, &buffer[..length], Way::Udp) {
+                    udp.send_to(&bytes, peer).await.unwrap();
+                }
+            }
+            accepted = tcp.accept() => {
+                let (mut stream, _) = accepted.unwrap();
+                let mut bytes = vec![0; stream.read_u16().await.unwrap().into()];
+                stream.read_exact(&mut bytes).await.unwrap();
+                for bytes in answer(&mut handler, &bytes, Way::Tcp) {
+                    let length = u16::try_from(bytes.len()).unwrap();
+                    stream.write_u16(length).await.unwrap();
+                    stream.write_all(&bytes).await.unwrap();
+                }
+            }
+        }
     }
 }
 
@@ -192,7 +206,7 @@ async fn failure(source: &mut Box<dyn Source>) -> String {
 
 #[tokio::test]
 async fn a_host_name_has_members_of_both_families() {
-    let server = Server::start(both).await;
+    let mut server = Server::start(both).await;
     let mut source = server.source(hostname("x.test"));
     let reading = source.next().await.unwrap();
     assert_eq!(
@@ -247,7 +261,7 @@ async fn the_interval_is_the_least_wait() {
 #[tokio::test]
 async fn aliases_are_followed_in_the_answer() {
     let alias = |target: &str| RData::CNAME(CNAME(name(target)));
-    let server = Server::start(move |question, _| {
+    let mut server = Server::start(move |question, _| {
         let mut records = vec![
             ("x.test.", 300, alias("y.test.")),
             ("y.test.", 40, alias("z.test.")),
@@ -267,7 +281,7 @@ async fn aliases_are_followed_in_the_answer() {
 
 #[tokio::test]
 async fn a_cut_answer_is_asked_for_again_over_tcp() {
-    let server = Server::start(|question, way| {
+    let mut server = Server::start(|question, way| {
         let mut message = response(question, ResponseCode::NoError);
         match way {
             Way::Udp => message.metadata.truncation = true,
@@ -464,8 +478,8 @@ async fn a_family_that_never_answered_does_not_hold_up_the_other() {
 
 #[tokio::test]
 async fn other_servers_are_tried_where_one_does_not_help() {
-    let silent = Server::start(|_, _| Vec::new()).await;
-    let broken = Server::start(code(ResponseCode::ServFail)).await;
+    let mut silent = Server::start(|_, _| Vec::new()).await;
+    let mut broken = Server::start(code(ResponseCode::ServFail)).await;
     let good = Server::start(both).await;
     let mut connection = good.connection();
     connection.limit = Duration::from_millis(200);
@@ -485,7 +499,7 @@ async fn other_servers_are_tried_where_one_does_not_help() {
 #[tokio::test]
 async fn a_server_that_knows_that_there_is_no_such_name_is_believed() {
     let knows = Server::start(code(ResponseCode::NXDomain)).await;
-    let other = Server::start(both).await;
+    let mut other = Server::start(both).await;
     let servers = [knows.address, other.address];
     let connection = other.connection();
     let host = name("x.test.");
@@ -553,7 +567,7 @@ async fn a_resolver_may_have_a_name() {
 
 #[tokio::test]
 async fn what_is_no_name_is_a_failure() {
-    let server = Server::start(both).await;
+    let mut server = Server::start(both).await;
     let long = "a".repeat(64);
     let error = failure(&mut server.source(srv_name(&long))).await;
     assert!(error.contains("not a name"), "{error}");

@@ -1,3 +1,5 @@
+//! What Nomad answers, what it is asked, and what becomes of it.
+
 use std::time::Duration;
 
 use ringway_shards::plan::{Scheme, Secret};

@@ -1,3 +1,5 @@
+//! Replies of every kind, as bytes.
+
 use std::net::{Ipv4Addr, Ipv6Addr};
 
 use hickory_resolver::proto::op::{OpCode, Query as Question};
