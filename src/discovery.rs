@@ -4,13 +4,17 @@
 //! everything else (pace, failures, exclusions, comparing, sharing between ALBs) is done once, around it. `dns`
 //! resolves the host names of configured origins. Contract: autodiscovery page.
 
+pub mod blocking;
 pub mod connect;
+pub mod consul;
 pub mod dns;
+pub mod dns_records;
 pub mod docker;
 pub mod file;
 pub mod http;
 pub mod http_sd;
 pub mod members;
+pub mod nomad;
 pub mod settings;
 pub mod snapshot;
 #[cfg(test)]
