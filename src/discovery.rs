@@ -6,6 +6,7 @@
 
 pub mod dns;
 pub mod http;
+pub mod kubernetes;
 pub mod settings;
 
 use std::collections::BTreeMap;
