@@ -131,7 +131,8 @@ impl Access {
                 && built.generation == generation
             {
                 let config = self.config.clone();
-                let made = tokio::task::spawn_blocking(move || kube::Client::try_from(config)).await;
+                let made =
+                    tokio::task::spawn_blocking(move || kube::Client::try_from(config)).await;
                 built.client = made
                     .map_err(|_| Refused::new("the client cannot be made"))?
                     .map_err(|error| refusal(&error))?;
@@ -325,14 +326,19 @@ impl Bucket {
     async fn take(&self) {
         let wait = {
             let mut level = self.level.lock().await;
-            let now = Instant::now();
-            let grown = now.duration_since(level.1).as_secs_f64() * self.rate;
-            *level = ((level.0 + grown).min(self.burst) - 1.0, now);
-            (-level.0 / self.rate).clamp(0.0, RETRY_AFTER_MAX.as_secs_f64())
+            self.reserve(&mut level, Instant::now())
         };
-        if wait > 0.0 {
-            tokio::time::sleep(Duration::from_secs_f64(wait)).await;
+        if !wait.is_zero() {
+            tokio::time::sleep(wait).await;
         }
+    }
+
+    /// Takes a token and says in how long it is there.
+    fn reserve(&self, level: &mut (f64, Instant), now: Instant) -> Duration {
+        let grown = now.duration_since(level.1).as_secs_f64() * self.rate;
+        *level = ((level.0 + grown).min(self.burst) - 1.0, now);
+        let seconds = -level.0 / self.rate;
+        Duration::from_secs_f64(seconds.clamp(0.0, RETRY_AFTER_MAX.as_secs_f64()))
     }
 }
 

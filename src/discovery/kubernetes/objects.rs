@@ -5,8 +5,8 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use k8s_openapi::NamespaceResourceScope;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::Resource;
 use ringway_shards::plan::Scheme;
 use serde::{Deserialize, Deserializer};
@@ -256,21 +256,23 @@ pub(super) struct Chosen {
 /// # Errors
 /// Says why none can be chosen.
 pub(super) fn choose(wanted: Option<&Port>, declared: &[&DeclaredPort]) -> Result<Chosen, String> {
-    let usable = || declared.iter().filter_map(|port| Some((*port, port.number()?)));
+    let usable = || {
+        declared
+            .iter()
+            .filter_map(|port| Some((*port, port.number()?)))
+    };
     let chosen = |(port, number): (&DeclaredPort, u16)| Chosen {
         number,
         is_https: port.app_protocol.eq_ignore_ascii_case("https"),
     };
     match wanted {
-        Some(Port::Number(wanted)) => Ok(usable()
-            .find(|(_, number)| number == wanted)
-            .map_or(
-                Chosen {
-                    number: *wanted,
-                    is_https: false,
-                },
-                chosen,
-            )),
+        Some(Port::Number(wanted)) => Ok(usable().find(|(_, number)| number == wanted).map_or(
+            Chosen {
+                number: *wanted,
+                is_https: false,
+            },
+            chosen,
+        )),
         Some(Port::Name(wanted)) => usable()
             .find(|(port, _)| *port.name == **wanted)
             .map(chosen)

@@ -157,7 +157,8 @@ impl<K> Followers<K> {
         if let Some(failure) = failure.or_else(|| self.pods.as_mut()?.failure()) {
             return News::Failure(failure);
         }
-        let has_signs = self.main.has_signs() || self.pods.as_ref().is_some_and(Follower::has_signs);
+        let has_signs =
+            self.main.has_signs() || self.pods.as_ref().is_some_and(Follower::has_signs);
         match has_signs && is_listed {
             true => News::Sign,
             false => News::Nothing,
