@@ -23,6 +23,7 @@ use kube::Config;
 use kube::client::{AuthError, Body};
 use kube::config::{Kubeconfig, KubeconfigError};
 use tokio::sync::Mutex;
+use tokio::task::JoinHandle;
 use tokio::time::Instant;
 use tower_service::Service;
 
@@ -52,7 +53,14 @@ pub(super) struct Access {
     namespace: Option<String>,
     timeout: Duration,
     bucket: Bucket,
-    built: Mutex<Option<Built>>,
+    slot: Mutex<Slot>,
+}
+
+/// The client, and its successor on the way.
+#[derive(Default)]
+struct Slot {
+    built: Option<Built>,
+    making: Option<JoinHandle<kube::Result<kube::Client>>>,
 }
 
 /// `kube`'s client, which holds the credentials as they were read last.
@@ -90,7 +98,7 @@ impl Access {
             namespace,
             timeout: settings.timeout,
             bucket: Bucket::new(settings.qps, settings.burst),
-            built: Mutex::new(None),
+            slot: Mutex::default(),
         })
     }
 
@@ -104,42 +112,30 @@ impl Access {
         self.timeout
     }
 
-    /// The client, made when it is first needed: an `exec` plugin may have to run for it.
-    async fn client(&self) -> Result<Built, Refused> {
-        let mut slot = self.built.lock().await;
-        if let Some(built) = &*slot
+    /// The client, made when it is first needed: an `exec` plugin may have to run for it. That of generation
+    /// `stale` is replaced by one with credentials read anew.
+    async fn client(&self, stale: Option<u64>) -> Result<Built, Refused> {
+        let mut slot = self.slot.lock().await;
+        if let Some(built) = &slot.built
+            && Some(built.generation) != stale
             && !is_ending(&built.client)
         {
             return Ok(built.clone());
         }
-        let generation = slot.as_ref().map_or(0, |built| built.generation + 1);
-        let config = self.config.clone();
-        let made = tokio::task::spawn_blocking(move || kube::Client::try_from(config)).await;
+        // Who gives up waiting leaves it to the next: a plugin that hangs runs only once.
+        let making = slot.making.get_or_insert_with(|| {
+            let config = self.config.clone();
+            tokio::task::spawn_blocking(move || kube::Client::try_from(config))
+        });
+        let made = making.await;
+        slot.making = None;
         let client = made
             .map_err(|_| Refused::new("the client cannot be made"))?
             .map_err(|error| refusal(&error))?;
+        let generation = slot.built.as_ref().map_or(0, |built| built.generation + 1);
         let built = Built { client, generation };
-        *slot = Some(built.clone());
+        slot.built = Some(built.clone());
         Ok(built)
-    }
-
-    /// The client after the one of `generation`, with credentials read anew.
-    async fn renewed(&self, generation: u64) -> Result<Built, Refused> {
-        {
-            let mut slot = self.built.lock().await;
-            if let Some(built) = &mut *slot
-                && built.generation == generation
-            {
-                let config = self.config.clone();
-                let made =
-                    tokio::task::spawn_blocking(move || kube::Client::try_from(config)).await;
-                built.client = made
-                    .map_err(|_| Refused::new("the client cannot be made"))?
-                    .map_err(|error| refusal(&error))?;
-                built.generation += 1;
-            }
-        }
-        self.client().await
     }
 }
 
@@ -275,11 +271,11 @@ pub(super) fn refusal(error: &kube::Error) -> Refused {
     }
 }
 
-/// Neither the output of a plugin nor the text of its parser is shown: a token may be in them.
+/// Neither arguments and output of a plugin nor the text of its parser are shown: secrets may be in them.
 fn auth_failure(error: &AuthError) -> String {
     match error {
-        AuthError::AuthExecRun { cmd, out } => {
-            format!("credentials plugin {cmd} failed with {}", out.status)
+        AuthError::AuthExecRun { out, .. } => {
+            format!("credentials plugin: failed with {}", out.status)
         }
         AuthError::AuthExecParse(_) => "credentials plugin: output not understood".to_owned(),
         other => format!("credentials: {}", chain(other)),
@@ -387,10 +383,10 @@ impl Guard {
     }
 
     async fn ask(&self, head: &Parts, is_watch: bool) -> Result<Response<Guarded>, Refused> {
-        let built = self.access.client().await?;
+        let built = self.access.client(None).await?;
         let mut answer = send(&built, head).await?;
         if answer.status() == StatusCode::UNAUTHORIZED {
-            let built = self.access.renewed(built.generation).await?;
+            let built = self.access.client(Some(built.generation)).await?;
             answer = send(&built, head).await?;
         }
         let (head, body) = answer.into_parts();

@@ -381,7 +381,7 @@ impl<K: Kind> Watch<K> {
 /// How it went lately.
 #[derive(Debug, Default)]
 struct Course {
-    /// ERROR events since the last good event.
+    /// ERROR events since the last good event or list.
     errors: u32,
     /// Whether a version was too old since the last good event.
     has_expired: bool,
@@ -389,8 +389,10 @@ struct Course {
 
 impl Course {
     fn went_well<K>(&mut self, event: &Event<K>) {
-        if matches!(event, Event::Apply(_) | Event::Delete(_)) {
-            *self = Course::default();
+        match event {
+            Event::Apply(_) | Event::Delete(_) => *self = Course::default(),
+            Event::InitDone => self.errors = 0,
+            Event::Init | Event::InitApply(_) => {}
         }
     }
 

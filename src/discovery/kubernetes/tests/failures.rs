@@ -4,6 +4,11 @@ use super::super::apisim::Refusal;
 use super::super::preflight;
 use super::*;
 
+/// Runs a test for all of these at once.
+async fn for_each<T, const N: usize>(cases: [T; N], test: impl AsyncFn(T)) {
+    futures_util::future::join_all(cases.map(|one| test(one))).await;
+}
+
 #[tokio::test]
 async fn members_stay_while_the_server_is_away() {
     let mut world = World::new().await;
@@ -63,7 +68,7 @@ async fn a_server_that_comes_late_is_found() {
 
 #[tokio::test]
 async fn each_refused_list_is_one_failure() {
-    for status in [400, 403, 404, 500, 503, 504] {
+    for_each([400, 403, 404, 500, 503, 504], async |status| {
         let world = World::new().await;
         world.sim.put(SLICES, slice("a", &[1]));
         world
@@ -75,7 +80,8 @@ async fn each_refused_list_is_one_failure() {
         assert!(first.reason.contains(&status), "{first}");
         assert!(first.reason.ends_with("refused for a test"), "{first}");
         assert_eq!(until_names(&mut source, &["pod-1"]).await, 1);
-    }
+    })
+    .await;
 }
 
 #[tokio::test]
@@ -130,27 +136,31 @@ async fn a_server_that_asks_for_time_gets_it() {
 
 #[tokio::test]
 async fn garbage_is_a_failure() {
-    for body in [
-        "{",
-        "[]",
-        "null",
-        r#"{"items":[{"metadata":7}],"metadata":{}}"#,
-        r#"{"metadata":{}}"#,
-    ] {
-        let world = World::new().await;
-        world.sim.put(SLICES, slice("a", &[1]));
-        world
-            .sim
-            .faults(|faults| faults.list_body = Some(body.to_owned()));
-        let mut source = world.source(slices_query());
-        let failed = read(&mut source).await.unwrap_err();
-        assert!(
-            failed.reason.starts_with("list endpointslices"),
-            "{body}: {failed}"
-        );
-        world.sim.faults(|faults| faults.list_body = None);
-        until_names(&mut source, &["pod-1"]).await;
-    }
+    for_each(
+        [
+            "{",
+            "[]",
+            "null",
+            r#"{"items":[{"metadata":7}],"metadata":{}}"#,
+            r#"{"metadata":{}}"#,
+        ],
+        async |body: &str| {
+            let world = World::new().await;
+            world.sim.put(SLICES, slice("a", &[1]));
+            world
+                .sim
+                .faults(|faults| faults.list_body = Some(body.to_owned()));
+            let mut source = world.source(slices_query());
+            let failed = read(&mut source).await.unwrap_err();
+            assert!(
+                failed.reason.starts_with("list endpointslices"),
+                "{body}: {failed}"
+            );
+            world.sim.faults(|faults| faults.list_body = None);
+            until_names(&mut source, &["pod-1"]).await;
+        },
+    )
+    .await;
 }
 
 #[tokio::test]
@@ -167,31 +177,35 @@ async fn a_list_that_breaks_off_is_a_failure() {
 
 #[tokio::test]
 async fn an_event_that_is_not_understood_lists_again() {
-    for line in [
-        "garbage",
-        r#"{"type":"NEW","object":{}}"#,
-        r#"{"type":"MODIFIED","object":{"metadata":{"name":"x"}}}"#,
-    ] {
-        let world = World::new().await;
-        world.sim.put(SLICES, slice("a", &[1]));
-        let mut source = world.source(slices_query());
-        assert_eq!(names(&mut source).await, ["pod-1"]);
-        world.sim.until("a stream", |store| store.open == 1).await;
-        world.sim.send_raw(line);
-        let failed = failure(&mut source).await;
-        assert!(
-            failed.reason.starts_with("watch endpointslices"),
-            "{failed}"
-        );
-        assert!(!failed.reason.contains("garbage"), "{failed}");
-        world
-            .sim
-            .until("a list", |store| store.asked(SLICES) == (2, 2))
-            .await;
-        world.sim.until("a stream", |store| store.open == 1).await;
-        world.sim.put(SLICES, slice("b", &[2]));
-        assert_eq!(until_names(&mut source, &["pod-1", "pod-2"]).await, 0);
-    }
+    for_each(
+        [
+            "garbage",
+            r#"{"type":"NEW","object":{}}"#,
+            r#"{"type":"MODIFIED","object":{"metadata":{"name":"x"}}}"#,
+        ],
+        async |line| {
+            let world = World::new().await;
+            world.sim.put(SLICES, slice("a", &[1]));
+            let mut source = world.source(slices_query());
+            assert_eq!(names(&mut source).await, ["pod-1"]);
+            world.sim.until("a stream", |store| store.open == 1).await;
+            world.sim.send_raw(line);
+            let failed = failure(&mut source).await;
+            assert!(
+                failed.reason.starts_with("watch endpointslices"),
+                "{failed}"
+            );
+            assert!(!failed.reason.contains("garbage"), "{failed}");
+            world
+                .sim
+                .until("a list", |store| store.asked(SLICES) == (2, 2))
+                .await;
+            world.sim.until("a stream", |store| store.open == 1).await;
+            world.sim.put(SLICES, slice("b", &[2]));
+            assert_eq!(until_names(&mut source, &["pod-1", "pod-2"]).await, 0);
+        },
+    )
+    .await;
 }
 
 #[tokio::test]
