@@ -13,6 +13,7 @@ pub mod docker;
 pub mod file;
 pub mod http;
 pub mod http_sd;
+pub mod kubernetes;
 pub mod members;
 pub mod nomad;
 pub mod settings;
