@@ -6,26 +6,69 @@ use std::time::Duration;
 use super::settings::{Provider, Query};
 use super::watching::Pace;
 use super::{Failure, Next, Source};
+use super::{consul, dns_records, docker, file, http_sd, kubernetes, nomad};
 
 /// What the queries of one discoverer share: clients, credentials, caches.
 #[derive(Clone)]
-pub enum Connection {}
+pub enum Connection {
+    /// See [`kubernetes`].
+    Kubernetes(kubernetes::Connection),
+    /// See [`dns_records`].
+    Dns(dns_records::Connection),
+    /// See [`file`].
+    File(file::Connection),
+    /// See [`http_sd`].
+    HttpSd(http_sd::Connection),
+    /// See [`consul`].
+    Consul(consul::Connection),
+    /// See [`nomad`].
+    Nomad(nomad::Connection),
+    /// See [`docker`].
+    Docker(docker::Connection),
+}
 
-/// The connection of a discoverer. Asks nobody yet.
+/// The connection of a discoverer. Asks nobody yet. Where one of `others` does the same, it is shared.
 ///
 /// # Errors
 /// When the settings make no client.
-pub fn connect(provider: &Provider) -> Result<Connection, Failure> {
-    Err(Failure::new(format!(
-        "{} is not built yet",
-        provider.name()
-    )))
+pub fn connect<'a>(
+    provider: &Provider,
+    mut others: impl Iterator<Item = &'a Connection>,
+) -> Result<Connection, Failure> {
+    Ok(match provider {
+        Provider::Kubernetes(own) => {
+            // Watches are the dear part of an API server.
+            let same = others.find_map(|other| match other {
+                Connection::Kubernetes(other) if other.serves(own) => Some(other.clone()),
+                _ => None,
+            });
+            Connection::Kubernetes(same.map_or_else(|| kubernetes::connect(own), Ok)?)
+        }
+        Provider::DnsSrv(own) | Provider::DnsA(own) => Connection::Dns(dns_records::connect(own)?),
+        Provider::File(own) => Connection::File(file::connect(own)?),
+        Provider::HttpSd(own) => Connection::HttpSd(http_sd::connect(own)?),
+        Provider::Consul(own) => Connection::Consul(consul::connect(own)?),
+        Provider::Nomad(own) => Connection::Nomad(nomad::connect(own)?),
+        Provider::Docker(own) => Connection::Docker(docker::connect(own)?),
+        Provider::Aws(_) | Provider::Gcp(_) | Provider::Azure(_) => {
+            return Err(Failure::new(format!(
+                "{} is not built yet",
+                provider.name()
+            )));
+        }
+    })
 }
 
 /// The source of one query. Without a connection it fails each time, as a source that is down.
-pub fn source(connection: &Result<Connection, Failure>, _query: Arc<Query>) -> Box<dyn Source> {
+pub fn source(connection: &Result<Connection, Failure>, query: Arc<Query>) -> Box<dyn Source> {
     match connection {
-        Ok(connection) => match *connection {},
+        Ok(Connection::Kubernetes(own)) => own.source(query),
+        Ok(Connection::Dns(own)) => own.source(query),
+        Ok(Connection::File(own)) => own.source(query),
+        Ok(Connection::HttpSd(own)) => own.source(query),
+        Ok(Connection::Consul(own)) => own.source(query),
+        Ok(Connection::Nomad(own)) => own.source(query),
+        Ok(Connection::Docker(own)) => own.source(query),
         Err(failure) => Box::new(Broken(failure.clone())),
     }
 }

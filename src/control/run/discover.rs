@@ -18,7 +18,7 @@ use crate::control::state::{Event, Probed};
 use crate::discovery::settings::{AlbDiscovery, Discoverer, Query};
 use crate::discovery::snapshot::Snapshot;
 use crate::discovery::watching::{self, News, Watch};
-use crate::discovery::{Exclusion, Failure, connect};
+use crate::discovery::{Exclusion, Failure, Source, connect};
 use crate::health::{Thresholds, schedule};
 
 /// Longest that a start waits for the first reading of a file, which is there or is not.
@@ -34,6 +34,8 @@ pub(super) struct Discovery {
     pub(super) members: Members,
     watches: BTreeMap<u64, Watching>,
     next_watch: u64,
+    /// By discoverer: with its fingerprint, so that a new query of a discoverer shares what the others have open.
+    connections: BTreeMap<Box<str>, (u64, Result<connect::Connection, Failure>)>,
     /// What is known of each ALB with discovery, by name; kept over reloads.
     albs: BTreeMap<Box<str>, AlbState>,
     /// Failed readings by discoverer, and its provider; since start.
@@ -203,8 +205,7 @@ impl Core {
     pub(super) fn settle_watches(&mut self, settings: &Arc<ControlSettings>) {
         let own = &mut self.discovery;
         let mut kept: BTreeSet<u64> = BTreeSet::new();
-        let mut connections: BTreeMap<usize, Result<connect::Connection, Failure>> =
-            BTreeMap::new();
+        own.settle_connections(settings);
         let mut albs = std::mem::take(&mut own.albs);
         for (_, alb) in &settings.discovery.albs {
             let discoverer = &settings.discovery.discoverers[alb.discoverer];
@@ -218,10 +219,12 @@ impl Core {
                 None => {
                     own.next_watch += 1;
                     let id = own.next_watch;
-                    let connection = connections
-                        .entry(alb.discoverer)
-                        .or_insert_with(|| connect::connect(&discoverer.provider));
-                    let watch = begin(id, discoverer, alb, connection, &self.news);
+                    let connection = own.connections.get(&discoverer.name);
+                    let source = match connection {
+                        Some((_, connection)) => connect::source(connection, alb.query.clone()),
+                        None => continue,
+                    };
+                    let watch = begin(id, discoverer, alb, source, &self.news);
                     own.watches.insert(id, watch);
                     id
                 }
@@ -434,6 +437,24 @@ impl Core {
 }
 
 impl Discovery {
+    /// Connects the discoverers of `settings` that are new or have changed, and lets go of the others.
+    fn settle_connections(&mut self, settings: &ControlSettings) {
+        let mut before = std::mem::take(&mut self.connections);
+        for discoverer in &settings.discovery.discoverers {
+            let known = before.remove(&discoverer.name);
+            let known = known.filter(|(fingerprint, _)| *fingerprint == discoverer.fingerprint);
+            let entry = known.unwrap_or_else(|| {
+                let others = self
+                    .connections
+                    .values()
+                    .filter_map(|(_, c)| c.as_ref().ok());
+                let connection = connect::connect(&discoverer.provider, others);
+                (discoverer.fingerprint, connection)
+            });
+            self.connections.insert(discoverer.name.clone(), entry);
+        }
+    }
+
     /// Takes in what became of a snapshot; whether members have changed.
     fn note(
         &mut self,
@@ -518,10 +539,9 @@ fn begin(
     id: u64,
     discoverer: &Discoverer,
     alb: &AlbDiscovery,
-    connection: &Result<connect::Connection, Failure>,
+    source: Box<dyn Source>,
     news: &mpsc::Sender<News>,
 ) -> Watching {
-    let source = connect::source(connection, alb.query.clone());
     let pace = connect::pace(&discoverer.provider, alb.startup_must_work);
     tracing::debug!(scope = "discovery", discoverer = %discoverer.name, alb = %alb.alb_name, "watching");
     Watching {

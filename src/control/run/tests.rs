@@ -34,7 +34,7 @@ enum Seen {
     Committed(Arc<PoolTable>),
     Aborted,
     Table(Arc<PoolTable>),
-    Members(Arc<ringway_shards::plan::Plan>, Arc<PoolTable>),
+    Members(Arc<PoolTable>),
     Drained,
     Verdict(u64, Verdict),
 }
@@ -90,7 +90,7 @@ async fn fake_shard(mut end: ShardEnd, role: Role, seen: mpsc::UnboundedSender<S
             Command::Verdict(token, verdict) => Seen::Verdict(token, verdict),
             Command::Abort => Seen::Aborted,
             Command::Table(table) => Seen::Table(table),
-            Command::Members(plan, table) => Seen::Members(plan, table),
+            Command::Members(_, table) => Seen::Members(table),
             Command::Scrape(token) => {
                 if role != Role::Mute {
                     tell(ShardEvent::Metrics(token, Box::default()));
