@@ -482,17 +482,17 @@ async fn other_servers_are_tried_where_one_does_not_help() {
     let mut broken = Server::start(code(ResponseCode::ServFail)).await;
     let good = Server::start(both).await;
     let mut connection = good.connection();
-    connection.limit = Duration::from_millis(200);
+    connection.limit = Duration::from_secs(1);
     let host = name("x.test.");
     let servers = [silent.address, broken.address, good.address];
     let found = connection.ask(&servers, &host, RecordType::A).await;
     assert_eq!(reply::addresses(&found.unwrap()).len(), 1);
     assert!(!silent.seen().is_empty());
-    assert_eq!(broken.seen().len(), 1);
+    assert!(!broken.seen().is_empty());
 
     let all_fail = connection.ask(&servers[..2], &host, RecordType::A).await;
     let error = all_fail.unwrap_err();
-    assert!(error.contains("no answer within 200ms"), "{error}");
+    assert!(error.contains("no answer within 1s"), "{error}");
     assert!(error.contains("SERVFAIL"), "{error}");
 }
 
