@@ -209,7 +209,10 @@ impl Core {
         if !taken.is_empty() {
             return Err(Box::new((trigger, Refusal::NotPrepared(taken))));
         }
-        let members = Members::new(&plan, settings.clone(), &self.discovery.members);
+        let mut members = Members::new(&plan, settings.clone(), &self.discovery.members);
+        if self.settings.is_none() {
+            self.discovery.fill_first(&settings, &mut members, now);
+        }
         let plan = Arc::new(members.plan(&plan));
         let hosts = hosts_of(&plan, &all_checks(&settings, &members));
         let known = self.book.borrow().clone();

@@ -455,6 +455,23 @@ impl Discovery {
         }
     }
 
+    /// Puts into the first configuration who was read before it.
+    pub(super) fn fill_first(
+        &mut self,
+        settings: &ControlSettings,
+        members: &mut Members,
+        now: Instant,
+    ) {
+        for (index, (_, alb)) in settings.discovery.albs.iter().enumerate() {
+            let state = self.albs.get_mut(&alb.alb_name);
+            let Some((snapshot, _)) = state.and_then(|state| state.waiting.take()) else {
+                continue;
+            };
+            let verdict = members.offer(index, &snapshot, true);
+            self.note(alb, verdict, now, &mut Vec::new());
+        }
+    }
+
     /// Takes in what became of a snapshot; whether members have changed.
     fn note(
         &mut self,
