@@ -111,8 +111,8 @@ impl Connection {
             && own.user_agent == settings.user_agent
     }
 
-    /// The members of a query. A source waits for news itself, and goes on trying by itself after a failure: the
-    /// next reading may always be asked for at once.
+    /// The members of a query. Its watch waits, tries again and paces itself whether the source is asked or not: a
+    /// pause after a failed reading delays only what is told.
     pub fn source(&self, query: Arc<Query>) -> Box<dyn Source> {
         let named = query.namespace.as_deref();
         let Some(namespace) = named.or(self.0.access.namespace()) else {

@@ -32,7 +32,7 @@ use crate::discovery::http::{ERROR_BODY_BYTES_MAX, shown};
 use crate::discovery::settings::Kubernetes;
 
 /// Most bytes of one page of a list.
-const PAGE_BYTES_MAX: usize = 64 << 20;
+pub(super) const PAGE_BYTES_MAX: usize = 64 << 20;
 /// Most bytes of one event of a watch. What etcd stores is at most 1.5 MiB.
 const EVENT_BYTES_MAX: usize = 8 << 20;
 /// Longest that a server may ask to be left alone.

@@ -86,6 +86,14 @@ pub(super) struct Shared<K> {
     task: JoinHandle<()>,
 }
 
+#[cfg(test)]
+impl<K> Shared<K> {
+    /// Ends it as a mistake of ours would.
+    pub(super) fn break_down(&self) {
+        self.task.abort();
+    }
+}
+
 impl<K> Drop for Shared<K> {
     fn drop(&mut self) {
         self.task.abort();

@@ -164,6 +164,27 @@ async fn garbage_is_a_failure() {
 }
 
 #[tokio::test]
+async fn pages_are_bounded() {
+    let world = World::new().await;
+    let list = r#"{"kind":"List","metadata":{"resourceVersion":"1"},"items":[]}"#;
+    let padded = |bytes: usize| format!("{list}{}", " ".repeat(bytes - list.len()));
+    let most = super::super::client::PAGE_BYTES_MAX;
+    world
+        .sim
+        .faults(|faults| faults.list_body = Some(padded(most + 1)));
+    let mut source = world.source(slices_query());
+    let failed = read(&mut source).await.unwrap_err();
+    assert!(
+        failed.reason.contains("longer than 67108864 bytes"),
+        "{failed}"
+    );
+    world
+        .sim
+        .faults(|faults| faults.list_body = Some(padded(most)));
+    until_names(&mut source, &[]).await;
+}
+
+#[tokio::test]
 async fn a_list_that_breaks_off_is_a_failure() {
     let world = World::new().await;
     world.sim.put(SLICES, slice("a", &[1]));

@@ -231,3 +231,49 @@ async fn a_dropped_reading_is_not_lost() {
     world.sim.put(SLICES, slice("b", &[2]));
     until_names(&mut source, &["pod-1", "pod-2"]).await;
 }
+
+#[tokio::test]
+async fn a_watch_that_broke_down_starts_anew() {
+    let world = World::new().await;
+    world.sim.put(SLICES, slice("a", &[1]));
+    let mut source = world.source(slices_query());
+    assert_eq!(names(&mut source).await, ["pod-1"]);
+    for shared in world.connection.0.slices.lock().await.values() {
+        shared.upgrade().unwrap().break_down();
+    }
+    let failed = failure(&mut source).await;
+    assert_eq!(failed.reason, "the watch broke down");
+    world.sim.put(SLICES, slice("b", &[2]));
+    assert_eq!(until_names(&mut source, &["pod-1", "pod-2"]).await, 0);
+}
+
+#[tokio::test]
+async fn exclusions_stay_until_they_are_mended() {
+    let world = World::new().await;
+    let mut other = slice("b", &[2]);
+    other["ports"][0]["name"] = "other".into();
+    world.sim.put(SLICES, slice("a", &[1]));
+    world.sim.put(SLICES, other);
+    let mut source = world.source(Query {
+        port: Some(crate::discovery::settings::Port::Name("web".into())),
+        ..slices_query()
+    });
+    let first = read(&mut source).await.unwrap();
+    assert_eq!(names_of(&first.members.unwrap()), ["pod-1"]);
+    assert_eq!(first.excluded.len(), 1);
+    assert_eq!(&*first.excluded[0].name, "b");
+    world.sim.until("a stream", |store| store.open == 1).await;
+    world.sim.end_streams();
+    let same = read(&mut source).await.unwrap();
+    assert_eq!(same.members, None);
+    assert_eq!(same.excluded, first.excluded);
+    world.sim.put(SLICES, slice("b", &[2]));
+    loop {
+        let reading = read(&mut source).await.unwrap();
+        if let Some(members) = reading.members {
+            assert_eq!(names_of(&members), ["pod-1", "pod-2"]);
+            assert_eq!(reading.excluded, []);
+            break;
+        }
+    }
+}
