@@ -228,6 +228,9 @@ fn values_are_bounded_though_bytes_are_not_many() {
     }
     let refused = list(&bomb).unwrap_err();
     assert!(refused.contains("more than 1000000 values"), "{refused}");
+    let json = format!("[\"\\ud83d\\ude00\"{}]", ",[]".repeat(NODES_MAX / 2));
+    let refused = list(&json).unwrap_err();
+    assert!(refused.contains("not valid YAML"), "{refused}");
     let deep = "[".repeat(100_000);
     assert!(list(&deep).is_err());
     let nested = format!("{}{}", "[".repeat(65), "]".repeat(65));
