@@ -145,12 +145,18 @@ fn tree(text: &str) -> Result<Option<Node>, String> {
         Err(problem) => problem,
     };
     match &problem.fault {
-        Fault::NotYaml { .. } => serde_json::from_str(text)
+        Fault::NotYaml { .. } if values_max(text) <= NODES_MAX => serde_json::from_str(text)
             .map(|value| Some(node_of_json(value)))
             .map_err(|_| problem.to_string()),
         Fault::SecondDocument => Err(format!("{}: only one YAML document per list", problem.at)),
         _ => Err(problem.to_string()),
     }
+}
+
+/// At least as many as JSON text can have values: each follows one of these.
+fn values_max(text: &str) -> usize {
+    let begins = |b: &u8| matches!(b, b'[' | b'{' | b',' | b':');
+    1 + text.bytes().filter(begins).count()
 }
 
 fn node_of_json(value: serde_json::Value) -> Node {

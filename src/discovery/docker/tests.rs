@@ -403,6 +403,16 @@ fn a_public_address_and_port_are_of_one_binding() {
             assert_eq!(address(&query, changes), Ok(found.clone()), "{query:?}");
         }
     }
+}
+
+#[test]
+fn without_a_port_one_is_published() {
+    let public = AddressType::Public;
+    let mixed = json!([
+        bound("192.0.2.9", 443, 8443),
+        bound("", 8081, 81),
+        bound("::", 8080, 80)
+    ]);
     said(
         address(&by(public), json!({"Ports": mixed})),
         "publishes the TCP ports 443, 8080, 8081",

@@ -90,86 +90,89 @@ fn nothing_is_an_empty_list() {
     }
 }
 
+/// Lists that are refused, and a part of what is said.
+const REFUSED: &[(&str, &str)] = &[
+    (
+        "- address: a:1\n- name: b\n",
+        "entry [1] at line 2: address is missing; write",
+    ),
+    ("- address: ~\n", "entry [0] at line 1: address is missing"),
+    (
+        "- a:1\n",
+        "entry [0] at line 1: it is a single value; write `address:",
+    ),
+    ("-\n", "entry [0] at line 1: it is nothing"),
+    ("- [a:1]\n", "entry [0] at line 1: it is a list"),
+    (
+        "- address: a\n",
+        "address: \"a\": the port is missing; write host:port",
+    ),
+    ("- address: a:0\n", "\"0\" is not a port"),
+    ("- address: a:65536\n", "\"65536\" is not a port"),
+    ("- address: a:http\n", "\"http\" is not a port"),
+    (
+        "- address: 2001:db8::1:80\n",
+        "an IPv6 address needs brackets",
+    ),
+    ("- address: '[2001:db8::1]'\n", "the port is missing"),
+    (
+        "- address: 'http://a:80'\n",
+        "an IPv6 address needs brackets",
+    ),
+    ("- address: 'u@a:80'\n", "is not a part of a host name"),
+    ("- address: 'a:80/x'\n", "\"80/x\" is not a port"),
+    ("- address: [a]\n", "address: it must be a single value"),
+    (
+        "- address: a:1\n  scheme: ftp\n",
+        "entry [0] at line 2: scheme: \"ftp\" is no scheme; write http or https",
+    ),
+    (
+        "- address: a:1\n  weight: -1\n",
+        "weight: \"-1\" is no weight; write a whole number",
+    ),
+    ("- address: a:1\n  weight: 1.5\n", "weight: \"1.5\""),
+    (
+        "- address: a:1\n  weight: 4294967296\n",
+        "weight: \"4294967296\"",
+    ),
+    (
+        "- address: a:1\n  path_prefix: x\n",
+        "path_prefix: \"x\": write a path that begins with /",
+    ),
+    (
+        "- address: a:1\n  path_prefix: /x?y\n",
+        "must not have a query",
+    ),
+    (
+        "- address: a:1\n  path_prefix: '/x y'\n",
+        "must be percent-encoded",
+    ),
+    (
+        "- address: a:1\n  adress: b:2\n",
+        "adress: members have no such key; they have address, name, scheme",
+    ),
+    (
+        "- address: a:1\n  adress:\n",
+        "adress: members have no such key",
+    ),
+    ("- address: a:1\n  address: b:1\n", "line:2:3"),
+    (
+        "- targets: [a:1]\n",
+        "targets: members have no such key; format prometheus has",
+    ),
+    ("address: a:1\n", "it is a mapping; write a list of members"),
+    ("a:1\n", "it is a single value"),
+    (
+        "- address: a:1\n---\n- address: b:1\n",
+        "line:2:1: only one YAML document per list",
+    ),
+    ("- address: 'a:1\n", "not valid YAML"),
+    ("- &a {address: a:1, name: *a}\n", "line:1"),
+];
+
 #[test]
 fn one_bad_entry_refuses_the_list_and_is_named() {
-    for (text, said) in [
-        (
-            "- address: a:1\n- name: b\n",
-            "entry [1] at line 2: address is missing; write",
-        ),
-        ("- address: ~\n", "entry [0] at line 1: address is missing"),
-        (
-            "- a:1\n",
-            "entry [0] at line 1: it is a single value; write `address:",
-        ),
-        ("-\n", "entry [0] at line 1: it is nothing"),
-        ("- [a:1]\n", "entry [0] at line 1: it is a list"),
-        (
-            "- address: a\n",
-            "address: \"a\": the port is missing; write host:port",
-        ),
-        ("- address: a:0\n", "\"0\" is not a port"),
-        ("- address: a:65536\n", "\"65536\" is not a port"),
-        ("- address: a:http\n", "\"http\" is not a port"),
-        (
-            "- address: 2001:db8::1:80\n",
-            "an IPv6 address needs brackets",
-        ),
-        ("- address: '[2001:db8::1]'\n", "the port is missing"),
-        (
-            "- address: 'http://a:80'\n",
-            "an IPv6 address needs brackets",
-        ),
-        ("- address: 'u@a:80'\n", "is not a part of a host name"),
-        ("- address: 'a:80/x'\n", "\"80/x\" is not a port"),
-        ("- address: [a]\n", "address: it must be a single value"),
-        (
-            "- address: a:1\n  scheme: ftp\n",
-            "entry [0] at line 2: scheme: \"ftp\" is no scheme; write http or https",
-        ),
-        (
-            "- address: a:1\n  weight: -1\n",
-            "weight: \"-1\" is no weight; write a whole number",
-        ),
-        ("- address: a:1\n  weight: 1.5\n", "weight: \"1.5\""),
-        (
-            "- address: a:1\n  weight: 4294967296\n",
-            "weight: \"4294967296\"",
-        ),
-        (
-            "- address: a:1\n  path_prefix: x\n",
-            "path_prefix: \"x\": write a path that begins with /",
-        ),
-        (
-            "- address: a:1\n  path_prefix: /x?y\n",
-            "must not have a query",
-        ),
-        (
-            "- address: a:1\n  path_prefix: '/x y'\n",
-            "must be percent-encoded",
-        ),
-        (
-            "- address: a:1\n  adress: b:2\n",
-            "adress: members have no such key; they have address, name, scheme",
-        ),
-        (
-            "- address: a:1\n  adress:\n",
-            "adress: members have no such key",
-        ),
-        ("- address: a:1\n  address: b:1\n", "line:2:3"),
-        (
-            "- targets: [a:1]\n",
-            "targets: members have no such key; format prometheus has",
-        ),
-        ("address: a:1\n", "it is a mapping; write a list of members"),
-        ("a:1\n", "it is a single value"),
-        (
-            "- address: a:1\n---\n- address: b:1\n",
-            "line:2:1: only one YAML document per list",
-        ),
-        ("- address: 'a:1\n", "not valid YAML"),
-        ("- &a {address: a:1, name: *a}\n", "line:1"),
-    ] {
+    for &(text, said) in REFUSED {
         let refused = list(text).expect_err(text);
         assert!(refused.contains(said), "{text:?}: {refused}");
         assert!(!refused.contains('\n'), "{refused:?}");
@@ -225,6 +228,9 @@ fn values_are_bounded_though_bytes_are_not_many() {
     }
     let refused = list(&bomb).unwrap_err();
     assert!(refused.contains("more than 1000000 values"), "{refused}");
+    let json = format!("[\"\\ud83d\\ude00\"{}]", ",[]".repeat(NODES_MAX / 2));
+    let refused = list(&json).unwrap_err();
+    assert!(refused.contains("not valid YAML"), "{refused}");
     let deep = "[".repeat(100_000);
     assert!(list(&deep).is_err());
     let nested = format!("{}{}", "[".repeat(65), "]".repeat(65));
