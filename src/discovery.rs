@@ -142,7 +142,8 @@ pub struct Reading {
 pub struct Failure {
     /// What went wrong and, where ringway knows it, what to do.
     pub reason: String,
-    /// How long the source asks to be left alone, from `Retry-After`.
+    /// How long the source asks to be left alone, from `Retry-After`. No time at all: the source waits by itself, as
+    /// one that is told of changes does.
     pub retry_after: Option<Duration>,
 }
 

@@ -111,7 +111,11 @@ fn failed_wait(pace: Pace, failures: u32, failure: &Failure) -> Duration {
         false => 1,
     };
     let wait = varied(pace.interval * times);
-    wait.max(failure.retry_after.unwrap_or_default())
+    match failure.retry_after {
+        Some(Duration::ZERO) => Duration::ZERO,
+        Some(asked) => wait.max(asked),
+        None => wait,
+    }
 }
 
 /// One reading. What panics in a provider is a failure; the source stays usable as far as it made no promise.
