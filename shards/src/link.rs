@@ -56,6 +56,8 @@ pub enum Event {
     Prepared(Generation, Result<Vec<(ListenerId, SocketAddr)>, String>),
     /// The plan is served.
     Committed(Generation),
+    /// The members of [`Command::Members`] with a table of this version are served.
+    Members(u64),
     /// No request of this shard uses this plan any more. The shard gives it back, so that it is not the one to
     /// free a plan with many thousand users.
     Released(Arc<Plan>),

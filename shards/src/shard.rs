@@ -487,7 +487,11 @@ pub(crate) async fn run(end: ShardEnd, shards: u32) {
             }
             Command::Abort => prepared = None,
             Command::Table(table) => shard.table(table),
-            Command::Members(plan, table) => shard.members(plan, table),
+            Command::Members(plan, table) => {
+                let version = table.version;
+                shard.members(plan, table);
+                shard.report(Event::Members(version));
+            }
             Command::Verdict(token, verdict) => {
                 shard.logins.answer(token, verdict, shard.dog.now_ms());
             }

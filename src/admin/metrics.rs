@@ -17,7 +17,7 @@ use ringway_shards::metrics::ShardMetrics;
 use super::process::Process;
 use crate::compile::ControlSettings;
 use crate::control::reload;
-use crate::control::run::discover::{AlbRow, DiscovererRow};
+use crate::control::run::discover::{AlbRow, DiscovererRow, Spreads};
 use crate::control::state::State;
 use crate::control::verify;
 
@@ -77,6 +77,8 @@ pub struct Scene<'a> {
     pub discovered: &'a [AlbRow],
     /// Discoverers in use.
     pub discoverers: &'a [DiscovererRow],
+    /// How long changes of members took to reach all shards.
+    pub spreads: Spreads,
     /// Reload attempts.
     pub reloads: &'a reload::Tally,
     /// Password checks.

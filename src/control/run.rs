@@ -289,6 +289,7 @@ impl Core {
             ShardEvent::Committed(generation) => {
                 tracing::debug!(shard = id.0, generation = generation.0, "plan served");
             }
+            ShardEvent::Members(version) => self.discovery.served(id, version, Instant::now()),
             ShardEvent::Released(plan) => {
                 tracing::debug!(
                     shard = id.0,
@@ -565,6 +566,7 @@ impl Core {
                 probes: &self.probe_counts,
                 discovered: &self.discovery.alb_rows(),
                 discoverers: &self.discovery.discoverer_rows(),
+                spreads: self.discovery.spreads(),
                 reloads: &self.tally,
                 passwords: self.verifier.tally(),
                 log_lines_dropped: self.log.as_ref().map_or(0, Log::dropped_lines),
@@ -582,6 +584,7 @@ impl Core {
             match action {
                 Action::Commit(table) => self.outbox.send_all(|| Command::Commit(table.clone())),
                 Action::Members(plan, table) => {
+                    self.discovery.sent(table.version, self.drivers.len());
                     self.outbox
                         .send_all(|| Command::Members(plan.clone(), table.clone()));
                 }

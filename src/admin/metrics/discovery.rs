@@ -47,6 +47,27 @@ pub(super) fn collect(scene: &Scene<'_>, families: &mut Families) {
             row.excluded as f64,
         );
     }
+    let spreads = scene.spreads;
+    for (name, help, value) in [
+        (
+            "ringway_discovery_spread_seconds_sum",
+            "Time from news of a source until every shard served it, summed up",
+            spreads.sum.as_secs_f64(),
+        ),
+        (
+            "ringway_discovery_spread_seconds_count",
+            "Changes of members that every shard serves",
+            spreads.count as f64,
+        ),
+    ] {
+        families.counter(name, help, &[], value);
+    }
+    families.gauge(
+        "ringway_discovery_spread_seconds_max",
+        "The longest of those times since start",
+        &[],
+        spreads.longest.as_secs_f64(),
+    );
     for row in scene.discoverers {
         let labels = [("discoverer", &*row.discoverer), ("provider", row.provider)];
         families.counter(

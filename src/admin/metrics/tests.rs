@@ -122,6 +122,7 @@ fn scrape() -> String {
         probes: &probes,
         discovered: &[],
         discoverers: &[],
+        spreads: Default::default(),
         reloads: &reloads,
         passwords: verify::Tally {
             matched: 3,

@@ -8,6 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
 
+use ringway_shards::link::ShardId;
 use tokio::sync::mpsc;
 
 use super::{Core, hosts_of};
@@ -40,6 +41,22 @@ pub(super) struct Discovery {
     albs: BTreeMap<Box<str>, AlbState>,
     /// Failed readings by discoverer, and its provider; since start.
     failures: BTreeMap<Box<str>, (&'static str, u64)>,
+    /// When the oldest news came that the shards have not been told yet.
+    news_since: Option<Instant>,
+    /// The change of members that shards have been told last: version of its table, since when, who has not answered.
+    spreading: Option<(u64, Instant, Vec<bool>)>,
+    spreads: Spreads,
+}
+
+/// How long changes of members took, from news of a source until every shard served them.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Spreads {
+    /// Changes; of several that came together the last counts.
+    pub count: u64,
+    /// Sum of their times.
+    pub sum: Duration,
+    /// The longest since start.
+    pub longest: Duration,
 }
 
 /// One query of one discoverer.
@@ -284,6 +301,9 @@ impl Core {
                 let is_new = watch.last.as_ref() != Some(&snapshot);
                 watch.last = Some(snapshot.clone());
                 let now = Instant::now();
+                if is_new {
+                    own.news_since.get_or_insert(now);
+                }
                 for state in own.albs.values_mut().filter(|s| s.watch == news.watch) {
                     if !is_new && state.is_settled {
                         state.tally.unchanged += 1;
@@ -329,8 +349,9 @@ impl Core {
             let verdict = self.discovery.members.offer(index, &snapshot, is_first);
             changed |= self.discovery.note(alb, verdict, now, &mut differences);
         }
-        if changed {
-            self.serve_members(names_before, &differences);
+        match changed {
+            true => self.serve_members(names_before, &differences),
+            false => self.discovery.news_since = None,
         }
     }
 
@@ -509,6 +530,37 @@ impl Discovery {
                 true
             }
         }
+    }
+
+    /// The shards are told of a change with a table of this version.
+    pub(super) fn sent(&mut self, version: u64, shards: usize) {
+        let since = self.news_since.take().unwrap_or_else(Instant::now);
+        self.spreading = Some((version, since, vec![true; shards]));
+    }
+
+    /// A shard serves a change.
+    pub(super) fn served(&mut self, shard: ShardId, version: u64, now: Instant) {
+        let Some((waited, since, left)) = &mut self.spreading else {
+            return;
+        };
+        if *waited != version {
+            return;
+        }
+        if let Some(left) = left.get_mut(usize::from(shard.0)) {
+            *left = false;
+        }
+        if !left.contains(&true) {
+            let took = now.duration_since(*since);
+            self.spreads.count += 1;
+            self.spreads.sum += took;
+            self.spreads.longest = self.spreads.longest.max(took);
+            self.spreading = None;
+        }
+    }
+
+    /// How long changes took to reach all shards.
+    pub(super) fn spreads(&self) -> Spreads {
+        self.spreads
     }
 
     /// What is known of each ALB.
