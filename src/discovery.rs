@@ -4,9 +4,13 @@
 //! everything else (pace, failures, exclusions, comparing, sharing between ALBs) is done once, around it. `dns`
 //! resolves the host names of configured origins. Contract: autodiscovery page.
 
+pub mod aws;
+pub mod cloud;
 pub mod dns;
 pub mod http;
 pub mod settings;
+#[cfg(test)]
+pub mod stub;
 
 use std::collections::BTreeMap;
 use std::fmt;

@@ -233,7 +233,7 @@ fn a_time_series_merge_compiles_to_a_plan() {
     let floor = &compiled.control.floors[0];
     assert!(floor.was_reset() && !floor.admits_failing());
     assert_eq!((floor.configured, floor.effective), (1, 0));
-    assert_eq!(floor.unprobed, ["p2".into()]);
+    assert_eq!(floor.unprobed, [Box::from("p2")]);
     assert_eq!(plan.pools[0].healthy_floor, 0);
 }
 
