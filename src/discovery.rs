@@ -7,6 +7,7 @@
 pub mod aws;
 pub mod cloud;
 pub mod dns;
+pub mod gcp;
 pub mod http;
 pub mod settings;
 #[cfg(test)]

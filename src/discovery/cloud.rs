@@ -5,19 +5,19 @@
 //! tagged yet. Bounds: [`PAGE_BYTES_MAX`] for a page, [`RESOLVE_MAX`] to get credentials. Contract: autodiscovery
 //! page, 6.2 and 12 to 14.
 
-use std::collections::BTreeMap;
 use std::future::Future;
 use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use hyper::header::HeaderValue;
+use hyper::header::{CONTENT_TYPE, HeaderMap, HeaderValue};
+use reqwest::{Method, Url};
 use ringway_shards::plan::Secret;
 use serde::{Deserialize, Deserializer};
 use tokio::sync::Mutex;
 use tokio::time::{Instant, timeout};
 
-use super::http::Answer;
+use super::http::{Answer, Ask};
 use super::settings::{AddressType, Port, Query};
 use super::{Exclusion, Failure, Member, Readiness};
 
@@ -140,6 +140,20 @@ impl Sorted {
     }
 }
 
+/// One segment of the path of a URL.
+pub fn segment(text: &str) -> String {
+    let mut encoded = String::with_capacity(text.len());
+    for byte in text.bytes() {
+        match byte {
+            b'A'..=b'Z' | b'a'..=b'z' | b'0'..=b'9' | b'-' | b'.' | b'_' | b'~' | b':' => {
+                encoded.push(char::from(byte));
+            }
+            _ => encoded.push_str(&format!("%{byte:02X}")),
+        }
+    }
+    encoded
+}
+
 /// What follows the last `/`.
 pub fn last_segment(text: &str) -> &str {
     text.rsplit_once('/').map_or(text, |(_, last)| last)
@@ -255,6 +269,19 @@ pub fn token_refused(what: &str, answer: &Answer) -> Failure {
         .map(|document| joined(&document.error, &document.error_description))
         .unwrap_or_default();
     answer.failure(what, Some(said))
+}
+
+/// A POST of a form, for a token.
+pub fn form(url: Url, pairs: &[(&str, &str)]) -> Ask {
+    let kind = HeaderValue::from_static("application/x-www-form-urlencoded");
+    let mut form = form_urlencoded::Serializer::new(String::new());
+    form.extend_pairs(pairs);
+    Ask {
+        method: Method::POST,
+        headers: HeaderMap::from_iter([(CONTENT_TYPE, kind)]),
+        body: form.finish().into(),
+        ..Ask::get(url, TOKEN_BYTES_MAX)
+    }
 }
 
 /// `Bearer` and a token, as the value of a header.
@@ -397,13 +424,6 @@ async fn resolved<T>(
         let reason = format!("no credentials within {RESOLVE_MAX:?}");
         Err(Failure::new(reason))
     })
-}
-
-/// Labels of a map, for [`Host::own_labels`].
-pub fn pairs<V: AsRef<str>>(map: &BTreeMap<String, V>) -> Vec<(&str, &str)> {
-    map.iter()
-        .map(|(key, value)| (key.as_str(), value.as_ref()))
-        .collect()
 }
 
 #[cfg(test)]

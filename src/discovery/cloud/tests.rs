@@ -64,6 +64,12 @@ fn a_host_is_a_member_only_at_an_address() {
 }
 
 #[test]
+fn a_segment_stays_one() {
+    assert_eq!(segment("a-b.c_d~e:f"), "a-b.c_d~e:f");
+    assert_eq!(segment("a/b?c#d e%ü"), "a%2Fb%3Fc%23d%20e%25%C3%BC");
+}
+
+#[test]
 fn a_token_says_its_life_as_number_or_text() {
     let rows = [
         (r#"{"access_token":"t","expires_in":3599}"#, 3599),
