@@ -5,6 +5,7 @@
 //! resolves the host names of configured origins. Contract: autodiscovery page.
 
 pub mod aws;
+pub mod azure;
 pub mod cloud;
 pub mod dns;
 pub mod gcp;
