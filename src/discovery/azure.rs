@@ -20,7 +20,7 @@ use super::cloud::{
     Kept, Sorted, bearer, not_understood, or_default, parse_error, segment, too_many_pages,
 };
 use super::http::{Ask, Client, masked};
-use super::settings::{AddressType, Azure, AzureCloud, Query};
+use super::settings::{AddressType, Azure, Query};
 use super::{Again, Exclusion, Failure, Next, Reading, Source};
 use identity::{Hosts, Identity};
 use vm::{Lists, Machine};
@@ -239,7 +239,7 @@ impl Inner {
     }
 
     async fn get(&self, what: &str, url: Url) -> Result<bytes::Bytes, Failure> {
-        let lease = self.token.get(|| self.identity.token()).await?;
+        let lease = self.token.get(|| Box::pin(self.identity.token())).await?;
         let mut ask = Ask::get(url, PAGE_BYTES_MAX);
         let value = bearer(&lease.value)?;
         ask.headers.insert(AUTHORIZATION, value);

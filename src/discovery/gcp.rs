@@ -104,7 +104,7 @@ impl Inner {
     }
 
     async fn page(&self, query: &Query, token: &str) -> Result<gce::Page, Failure> {
-        let lease = self.account.get(|| self.finder.account()).await?;
+        let lease = self.account.get(|| Box::pin(self.finder.account())).await?;
         let base = match &*self.settings.http.endpoint {
             "" => ENDPOINT,
             endpoint => endpoint,

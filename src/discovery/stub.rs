@@ -338,7 +338,7 @@ async fn respond(
         Some(Fault::HalfBody) => {
             if let Content::Whole(bytes) = reply.body {
                 let half = bytes.slice(..bytes.len() / 2);
-                reply.body = Content::Half(Some(half));
+                reply.body = Content::Half(half);
             }
         }
         Some(Fault::Oversize(bytes)) => {
@@ -360,7 +360,11 @@ async fn respond(
 #[derive(Debug)]
 enum Content {
     Whole(Bytes),
-    Half(Option<Bytes>),
+    /// Breaks off after this.
+    Half(Bytes),
+    /// Breaks off once what was sent is on its way.
+    Breaking,
+    Broken,
     Filler(usize),
     Pieces(mpsc::UnboundedReceiver<io::Result<Bytes>>),
 }
@@ -376,10 +380,17 @@ impl Body for Content {
         let piece = match &mut *self {
             Content::Whole(bytes) if bytes.is_empty() => None,
             Content::Whole(bytes) => Some(Ok(std::mem::take(bytes))),
-            Content::Half(half) => match half.take() {
-                Some(bytes) => Some(Ok(bytes)),
-                None => Some(Err(io::Error::other("cut"))),
-            },
+            Content::Half(bytes) => {
+                let half = std::mem::take(bytes);
+                *self = Content::Breaking;
+                Some(Ok(half))
+            }
+            Content::Breaking => {
+                *self = Content::Broken;
+                context.waker().wake_by_ref();
+                return Poll::Pending;
+            }
+            Content::Broken => Some(Err(io::Error::other("cut"))),
             Content::Filler(0) => None,
             Content::Filler(left) => {
                 let now = FILLER_BYTES.min(*left);
@@ -387,6 +398,11 @@ impl Body for Content {
                 Some(Ok(Bytes::from(vec![b' '; now])))
             }
             Content::Pieces(pieces) => match pieces.poll_recv(context) {
+                Poll::Ready(Some(Err(_))) => {
+                    *self = Content::Broken;
+                    context.waker().wake_by_ref();
+                    return Poll::Pending;
+                }
                 Poll::Ready(piece) => piece,
                 Poll::Pending => return Poll::Pending,
             },

@@ -106,7 +106,7 @@ impl Chain {
     /// # Errors
     /// When one of them cannot be found.
     pub async fn account(&self) -> Result<Account, Failure> {
-        let found = self.found().await?;
+        let found = Box::pin(self.found()).await?;
         let lease = self.credentials.get(|| resolve(found.provider)).await?;
         Ok(Account {
             region: found.region,
@@ -126,7 +126,7 @@ impl Chain {
         if let Some(found) = &*kept {
             return Ok(found.clone());
         }
-        let config = self.load().await;
+        let config = Box::pin(self.load()).await;
         let region = config.region().map(Region::as_ref).map(Arc::<str>::from);
         if let Some(region) = &region {
             check_region(region)?;
@@ -135,7 +135,7 @@ impl Chain {
         }
         let found = Found {
             region: region.clone().unwrap_or_else(|| REGION_DEFAULT.into()),
-            provider: self.provider(&config).await?,
+            provider: Box::pin(self.provider(&config)).await?,
         };
         // Instance metadata that was silent once may name another region next time.
         if region.is_some() {
@@ -157,7 +157,8 @@ impl Chain {
         if let Some(base) = &self.base {
             loader = loader.credentials_provider(base.clone());
         }
-        loader.load().await
+        // The futures of the library are large.
+        Box::pin(loader.load()).await
     }
 
     async fn provider(&self, config: &SdkConfig) -> Result<SharedCredentialsProvider, Failure> {
@@ -169,12 +170,11 @@ impl Chain {
         };
         let region = config.region().cloned();
         let region = region.unwrap_or(Region::from_static(REGION_DEFAULT));
-        let provider = AssumeRoleProvider::builder(&**role)
+        let builder = AssumeRoleProvider::builder(&**role)
             .session_name(SESSION)
             .configure(config)
-            .region(region)
-            .build_from_provider(base)
-            .await;
+            .region(region);
+        let provider = Box::pin(builder.build_from_provider(base)).await;
         Ok(SharedCredentialsProvider::new(provider))
     }
 }

@@ -2,7 +2,7 @@ use serde_json::{Value, json};
 
 use super::vm::tests::{interface, machine, public_address, state};
 use super::*;
-use crate::discovery::settings::{AzureIdentity, Port};
+use crate::discovery::settings::{AzureCloud, AzureIdentity, Port};
 use crate::discovery::stub::{self, Fault, Reply, Request, Stub};
 
 const VERSIONS: [&str; 3] = ["2024-07-01", "2024-05-01", PROVIDER_API_VERSION];

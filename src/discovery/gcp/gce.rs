@@ -198,8 +198,8 @@ fn trouble(warning: &Warning) -> Option<String> {
 
 fn sort_instance(instance: &Instance, query: &Query, sorted: &mut Sorted) {
     let tags = &instance.tags.items;
-    let has_tag = |wanted: &Box<str>| tags.iter().any(|tag| **tag == **wanted);
-    if !query.tags.iter().all(has_tag) {
+    let has_tag = |wanted: &str| tags.iter().any(|tag| tag == wanted);
+    if !query.tags.iter().all(|wanted| has_tag(wanted)) {
         return;
     }
     let Some(ready) = readiness(&instance.status) else {
