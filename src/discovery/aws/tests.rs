@@ -1,3 +1,5 @@
+//! Calls of AWS services against a stub: refused credentials, throttling, forms of errors.
+
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use aws_credential_types::Credentials;

@@ -1,3 +1,5 @@
+//! Whole readings of a subscription against a stub that ignores what Azure ignores.
+
 use serde_json::{Value, json};
 
 use super::vm::tests::{interface, machine, public_address, state};

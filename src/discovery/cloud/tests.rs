@@ -1,3 +1,5 @@
+//! Hosts, tokens and what is kept of them.
+
 use std::cell::Cell;
 
 use super::*;

@@ -1,3 +1,5 @@
+//! Whole readings of a project against a stub that checks signatures and tokens.
+
 use serde_json::json;
 
 use super::credentials::tests::{nowhere, service_key, verified};

@@ -1,3 +1,5 @@
+//! Where region and credentials come from, as far as it is ours, and the library's HTTP through our client.
+
 use std::sync::Arc;
 
 use ringway_shards::plan::Secret;

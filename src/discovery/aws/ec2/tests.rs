@@ -1,3 +1,5 @@
+//! Instances: mapping, states, exclusions, pages.
+
 use std::collections::BTreeMap;
 
 use super::*;

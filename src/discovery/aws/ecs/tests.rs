@@ -1,3 +1,5 @@
+//! Tasks: mapping, states, exclusions, pages, batches, against a stub that refuses what ECS refuses.
+
 use super::*;
 use crate::discovery::Reading;
 use crate::discovery::aws::tests::{settings, source};

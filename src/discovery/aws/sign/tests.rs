@@ -1,3 +1,5 @@
+//! What is part of a signature; the signature itself is the library's.
+
 use std::time::Duration;
 
 use bytes::Bytes;

@@ -1,3 +1,5 @@
+//! Each way to a token, and what the requests hold.
+
 use super::*;
 use crate::discovery::stub::{self, Folder, Reply, Request, Stub};
 

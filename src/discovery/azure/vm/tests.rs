@@ -1,3 +1,5 @@
+//! The join: case of ids, order of interfaces, power states, exclusions.
+
 use serde_json::{Value, json};
 
 use super::*;

@@ -1,3 +1,5 @@
+//! Each way to a token, against a token endpoint and a metadata server.
+
 use super::*;
 use crate::discovery::stub::{self, Folder, Reply, Request, Stub};
 

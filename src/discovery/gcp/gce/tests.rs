@@ -1,3 +1,5 @@
+//! Instances: mapping, statuses, exclusions, zones that are not whole.
+
 use super::*;
 use crate::discovery::settings::Port;
 
