@@ -4,13 +4,17 @@
 //! everything else (pace, failures, exclusions, comparing, sharing between ALBs) is done once, around it. `dns`
 //! resolves the host names of configured origins. Contract: autodiscovery page.
 
+pub mod aws;
+pub mod azure;
 pub mod blocking;
+pub mod cloud;
 pub mod connect;
 pub mod consul;
 pub mod dns;
 pub mod dns_records;
 pub mod docker;
 pub mod file;
+pub mod gcp;
 pub mod http;
 pub mod http_sd;
 pub mod kubernetes;

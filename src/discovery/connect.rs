@@ -6,7 +6,7 @@ use std::time::Duration;
 use super::settings::{Provider, Query};
 use super::watching::Pace;
 use super::{Failure, Next, Source};
-use super::{consul, dns_records, docker, file, http_sd, kubernetes, nomad};
+use super::{aws, azure, consul, dns_records, docker, file, gcp, http_sd, kubernetes, nomad};
 
 /// What the queries of one discoverer share: clients, credentials, caches.
 #[derive(Clone)]
@@ -23,6 +23,12 @@ pub enum Connection {
     Consul(consul::Connection),
     /// See [`nomad`].
     Nomad(nomad::Connection),
+    /// See [`aws`].
+    Aws(aws::Connection),
+    /// See [`gcp`].
+    Gcp(gcp::Connection),
+    /// See [`azure`].
+    Azure(azure::Connection),
     /// See [`docker`].
     Docker(docker::Connection),
 }
@@ -50,12 +56,9 @@ pub fn connect<'a>(
         Provider::Consul(own) => Connection::Consul(consul::connect(own)?),
         Provider::Nomad(own) => Connection::Nomad(nomad::connect(own)?),
         Provider::Docker(own) => Connection::Docker(docker::connect(own)?),
-        Provider::Aws(_) | Provider::Gcp(_) | Provider::Azure(_) => {
-            return Err(Failure::new(format!(
-                "{} is not built yet",
-                provider.name()
-            )));
-        }
+        Provider::Aws(own) => Connection::Aws(aws::connect(own)?),
+        Provider::Gcp(own) => Connection::Gcp(gcp::connect(own)?),
+        Provider::Azure(own) => Connection::Azure(azure::connect(own)?),
     })
 }
 
@@ -68,6 +71,9 @@ pub fn source(connection: &Result<Connection, Failure>, query: Arc<Query>) -> Bo
         Ok(Connection::HttpSd(own)) => own.source(query),
         Ok(Connection::Consul(own)) => own.source(query),
         Ok(Connection::Nomad(own)) => own.source(query),
+        Ok(Connection::Aws(own)) => own.source(query),
+        Ok(Connection::Gcp(own)) => own.source(query),
+        Ok(Connection::Azure(own)) => own.source(query),
         Ok(Connection::Docker(own)) => own.source(query),
         Err(failure) => Box::new(Broken(failure.clone())),
     }

@@ -349,7 +349,10 @@ fn queries_are_compiled() {
         "{provider: docker}",
         "{filters: {status: [running, paused], label: [x]}, port: 8080, address_type: ipv6, port_label: p}",
     );
-    assert_eq!(query.filters["status"], ["running".into(), "paused".into()]);
+    assert_eq!(
+        query.filters["status"],
+        [Box::<str>::from("running"), Box::from("paused")]
+    );
     assert_eq!(query.port, Some(Port::Number(8080)));
     assert_eq!(query.address_type, AddressType::Ipv6);
     assert_eq!(query.port_label.as_deref(), Some("p"));
