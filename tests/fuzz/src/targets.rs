@@ -2,6 +2,7 @@
 
 mod chunked_body;
 mod config_yaml;
+mod discovery_answers;
 mod documents;
 mod member_list;
 mod promql_plan;
@@ -39,4 +40,5 @@ pub static TARGETS: &[&Target] = &[
     &series_json::TARGET,
     &documents::TARGET,
     &member_list::TARGET,
+    &discovery_answers::TARGET,
 ];
