@@ -95,7 +95,7 @@ impl Record {
             (HealthMode::Probe, _, None) => {}
             (HealthMode::Probe, Readiness::Ready, Some(_)) => record.health = Health::Available,
             (HealthMode::Probe, _, Some(_)) => record.waits = true,
-            (HealthMode::Provider, ready, _) => record.health = reported(ready),
+            (HealthMode::Provider, ready, _) => record.report(ready),
         }
         record
     }
@@ -126,15 +126,20 @@ impl Record {
                 self.health = Health::Available;
             }
             (HealthMode::Probe, _) => {}
-            (HealthMode::Provider, ready) => {
-                self.health = reported(ready);
-                self.detail.clear();
-                if ready == Readiness::NotReady {
-                    self.detail.push_str("reported not ready by its source");
-                }
-            }
+            (HealthMode::Provider, ready) => self.report(ready),
         }
         self.flip_from(from, at)
+    }
+
+    /// Takes over what the source says.
+    fn report(&mut self, ready: Readiness) {
+        let (health, detail) = match ready {
+            Readiness::Ready => (Health::Available, ""),
+            Readiness::NotReady => (Health::Unavailable, "reported not ready by its source"),
+            Readiness::Unknown => (Health::Unknown, ""),
+        };
+        self.health = health;
+        self.detail = detail.to_owned();
     }
 
     fn flip_from(&mut self, from: Health, at: SystemTime) -> Option<Flip> {
@@ -234,14 +239,6 @@ impl Record {
     /// Why the last failed probe failed; empty when it is available.
     pub fn detail(&self) -> &str {
         &self.detail
-    }
-}
-
-fn reported(ready: Readiness) -> Health {
-    match ready {
-        Readiness::Ready => Health::Available,
-        Readiness::NotReady => Health::Unavailable,
-        Readiness::Unknown => Health::Unknown,
     }
 }
 
@@ -361,6 +358,66 @@ mod tests {
             })
         );
         assert_eq!(record.observe(&pass, UNIX_EPOCH), None);
+    }
+
+    const PROBE: HealthMode = HealthMode::Probe;
+    const PROVIDER: HealthMode = HealthMode::Provider;
+
+    fn found(mode: HealthMode, ready: Readiness, probed: bool) -> Record {
+        Record::discovered(probed.then_some(THREE), Standing { mode, ready })
+    }
+
+    fn stands(record: &mut Record, mode: HealthMode, ready: Readiness, probed: bool) -> i8 {
+        let standing = Standing { mode, ready };
+        record.stand(probed.then_some(THREE), standing, UNIX_EPOCH);
+        record.health().value()
+    }
+
+    #[test]
+    fn newcomers_enter_as_their_source_and_their_mode_say() {
+        use Readiness::{NotReady, Ready, Unknown};
+        for (mode, ready, probed, health, initializing) in [
+            (PROBE, Ready, true, 1, false),
+            (PROBE, NotReady, true, -1, true),
+            (PROBE, Unknown, true, -1, true),
+            (PROBE, Ready, false, 0, false),
+            (PROBE, NotReady, false, 0, false),
+            (PROVIDER, Ready, false, 1, false),
+            (PROVIDER, NotReady, false, -1, false),
+            (PROVIDER, Unknown, false, 0, false),
+            (PROVIDER, Unknown, true, 0, false),
+        ] {
+            let record = found(mode, ready, probed);
+            let seen = (record.health().value(), record.is_initializing());
+            assert_eq!(seen, (health, initializing), "{mode:?} {ready:?} {probed}");
+        }
+    }
+
+    #[test]
+    fn who_waits_enters_with_its_first_pass() {
+        let mut record = found(PROBE, Readiness::Unknown, true);
+        assert_eq!(walk(&mut record, "-+-+"), [-1, 1, 1, 1]);
+        // Down first: the first pass admits it all the same, then thresholds count.
+        let mut record = found(PROBE, Readiness::NotReady, true);
+        assert_eq!(walk(&mut record, "---+---+"), [-1, -1, -1, 1, 1, 1, -1, -1]);
+    }
+
+    #[test]
+    fn a_source_that_changes_its_mind_admits_only_whom_no_probe_has_seen() {
+        use Readiness::{NotReady, Ready};
+        let mut record = found(PROBE, NotReady, true);
+        assert_eq!(stands(&mut record, PROBE, Ready, true), 1);
+        assert_eq!(stands(&mut record, PROBE, NotReady, true), 1);
+        let mut record = found(PROBE, NotReady, true);
+        walk(&mut record, "-");
+        assert_eq!(stands(&mut record, PROBE, Ready, true), -1);
+
+        let mut record = found(PROVIDER, Ready, false);
+        assert_eq!(stands(&mut record, PROVIDER, NotReady, false), -1);
+        assert_eq!(record.detail(), "reported not ready by its source");
+        assert!(record.down_since().is_some());
+        assert_eq!(stands(&mut record, PROVIDER, Ready, false), 1);
+        assert_eq!(record.detail(), "");
     }
 
     #[test]

@@ -127,7 +127,7 @@ impl Members {
         };
         let own = &self.albs[alb];
         let is_whole = own.known.len() == own.applied.members().len();
-        if own.applied == *snapshot && is_whole && !is_first {
+        if own.applied == *snapshot && is_whole {
             return Verdict::Unchanged;
         }
         if let Some(why) = refusal(own, snapshot, settings, is_first) {

@@ -506,6 +506,7 @@ impl Discovery {
         };
         match verdict {
             Verdict::Unchanged => {
+                state.is_settled = true;
                 state.tally.unchanged += 1;
                 false
             }

@@ -1,7 +1,8 @@
 //! Answers of registries and clouds to discovery: no panic, refusals are one line, members can be dialled.
 
+use ringway::discovery::docker::containers::Place;
 use ringway::discovery::settings::{Port, Query};
-use ringway::discovery::{Failure, Member, aws, blocking, consul, gcp, nomad};
+use ringway::discovery::{Failure, Member, aws, blocking, consul, docker, gcp, nomad};
 
 use super::Target;
 use crate::random::Random;
@@ -9,7 +10,7 @@ use crate::random::Random;
 /// See the module.
 pub static TARGET: Target = Target {
     name: "discovery-answers",
-    about: "answers of Consul, Nomad, EC2, ECS and Compute Engine",
+    about: "answers of Consul, Nomad, Docker, EC2, ECS and Compute Engine",
     count: 100_000,
     seeds: &[
         br#"[{"Node":{"Node":"n","Address":"192.0.2.1","Datacenter":"dc1"},"Service":{"ID":"w-1","Service":"w","Tags":["a"],"Address":"","Port":80,"Meta":null,"Weights":{"Passing":3,"Warning":1}},"Checks":[{"CheckID":"c","Status":"passing"}]}]"#,
@@ -19,6 +20,7 @@ pub static TARGET: Target = Target {
         br#"{"tasks":[{"taskArn":"arn:aws:ecs:r:1:task/c/1","lastStatus":"RUNNING","attachments":[{"type":"ElasticNetworkInterface","details":[{"name":"privateIPv4Address","value":"192.0.2.4"}]}],"tags":[{"key":"port","value":"80"}]}],"failures":[]}"#,
         br#"{"kind":"compute#instanceAggregatedList","items":{"zones/z":{"instances":[{"id":"4","name":"a","status":"RUNNING","networkInterfaces":[{"networkIP":"192.0.2.5"}],"labels":{"s":"0"}}]}},"nextPageToken":"n","unreachables":["zones/y"]}"#,
         br#"{"type":"service_account","project_id":"p","private_key":"-----BEGIN PRIVATE KEY-----\n","client_email":"a@b","token_uri":"https://c/d"}"#,
+        br#"[{"Id":"0123456789abcdef","Names":["/a"],"Image":"i","State":"running","Status":"Up 3 minutes (healthy)","Labels":{"port":"80"},"Ports":[{"PrivatePort":80,"Type":"tcp"},{"IP":"0.0.0.0","PrivatePort":81,"PublicPort":82,"Type":"tcp"}],"NetworkSettings":{"Networks":{"bridge":{"IPAddress":"172.17.0.2","GlobalIPv6Address":""}}}}]"#,
         b"18446744073709551615",
     ],
     words: &[
@@ -54,6 +56,11 @@ fn run(input: &[u8], _: &mut Random) {
     blocking::index(Some(input));
     check(consul::members(input, &query, true));
     check(nomad::members(input, &query));
+    is_plain(
+        docker::containers::parse(input, &query, &Place::Here)
+            .err()
+            .map(Failure::new),
+    );
     is_plain(aws::ec2::parse_page(input).err());
     is_plain(aws::ecs::parse_list(input).err());
     is_plain(aws::ecs::parse_described(input).err());
