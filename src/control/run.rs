@@ -235,7 +235,7 @@ impl Core {
     /// Serves `first` and goes on until the process is to end. The log comes back to be finished.
     pub async fn run(mut self, first: Compiled, mut inputs: Inputs) -> (Ended, Option<Log>) {
         self.generation = first.plan.generation;
-        self.start(first, &mut inputs.news).await;
+        self.start(first, &mut inputs).await;
         loop {
             self.on_time(Instant::now());
             if let Some(ended) = self.ended.take() {

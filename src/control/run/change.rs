@@ -11,9 +11,9 @@ use std::time::{Duration, Instant, SystemTime};
 use ringway_shards::link::Command;
 use ringway_shards::plan::{Generation, ListenerId, Plan, PoolId};
 use socket2::{Domain, Socket, Type};
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::oneshot;
 
-use super::{Core, Ended, Serving, hosts_of};
+use super::{Core, Ended, Inputs, Serving, hosts_of};
 use crate::admin::server;
 use crate::compile::{Compiled, ControlSettings, HealthCheck};
 use crate::control::ejection::Rule;
@@ -22,7 +22,6 @@ use crate::control::members::Members;
 use crate::control::publish::overlong_rotations;
 use crate::control::reload::{Preparation, Refusal, Verdict};
 use crate::control::state::Event;
-use crate::discovery::watching::News;
 use crate::log;
 
 /// What asked for a configuration to be read.
@@ -68,7 +67,7 @@ pub(super) struct Change {
 
 impl Core {
     /// The first configuration.
-    pub(super) async fn start(&mut self, first: Compiled, news: &mut mpsc::Receiver<News>) {
+    pub(super) async fn start(&mut self, first: Compiled, inputs: &mut Inputs) {
         let now = Instant::now();
         self.gate.pass(now);
         let settings = Arc::new(first.control);
@@ -76,7 +75,7 @@ impl Core {
             plan: first.plan,
             settings,
         };
-        if let Err(refusal) = self.first_readings(&first.settings, news).await {
+        if let Err(refusal) = self.first_readings(&first.settings, inputs).await {
             self.refuse(Trigger::Start, refusal, now.elapsed());
             return;
         }

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant, SystemTime};
 use ringway_shards::link::ShardId;
 use tokio::sync::mpsc;
 
-use super::{Core, hosts_of};
+use super::{Core, Inputs, Signal, hosts_of};
 use crate::compile::{ControlSettings, HealthCheck};
 use crate::control::members::{Difference, Members, Verdict};
 use crate::control::reload::Refusal;
@@ -71,6 +71,13 @@ struct Watching {
     refreshed: Option<SystemTime>,
     took: Duration,
     _watch: Option<Watch>,
+}
+
+/// What a start waits for.
+struct Wait {
+    /// It ends the start when it fails or is late.
+    must_work: bool,
+    until: Instant,
 }
 
 /// One ALB with discovery.
@@ -142,59 +149,66 @@ impl Core {
     pub(super) async fn first_readings(
         &mut self,
         settings: &Arc<ControlSettings>,
-        news: &mut mpsc::Receiver<News>,
+        inputs: &mut Inputs,
     ) -> Result<(), Refusal> {
         let started = Instant::now();
         self.settle_watches(settings);
-        let must_work = |watch: &Watching, settings: &ControlSettings| {
-            let mut albs = settings.discovery.albs.iter().map(|(_, alb)| alb);
-            albs.any(|alb| {
-                alb.startup_must_work
-                    && settings.discovery.discoverers[alb.discoverer].name == watch.discoverer
-            })
-        };
-        let mut open: BTreeMap<u64, (bool, Instant)> = BTreeMap::new();
-        for (id, watch) in &self.discovery.watches {
-            let must = must_work(watch, settings);
-            let limit = match must {
-                true => START_WAIT_MAX.min(self.start_limit(watch, settings)),
-                false if watch.provider == "file" => FILE_WAIT_MAX,
-                false => continue,
+        let mut open = self.awaited(settings, started);
+        while let Some(due) = open.values().map(|wait| wait.until).min() {
+            let told = tokio::select! {
+                told = inputs.news.recv() => told,
+                signal = inputs.signals.recv() => match signal {
+                    // What is being read is what a reload would read.
+                    Some(Signal::Reload) => continue,
+                    Some(Signal::Stop) | None => return Err(Refusal::Stopping),
+                },
+                () = tokio::time::sleep_until(due.into()) => None,
             };
-            open.insert(*id, (must, started + limit));
-        }
-        while let Some(due) = open.values().map(|(_, due)| *due).min() {
-            let told = tokio::time::timeout_at(due.into(), news.recv()).await;
-            match told {
-                Ok(Some(told)) => {
-                    let (id, failure) = (told.watch, told.result.as_ref().err().cloned());
-                    self.on_news(told);
-                    let Some((must, _)) = open.remove(&id) else {
-                        continue;
-                    };
-                    if let (true, Some(failure)) = (must, failure) {
-                        return Err(self.start_refusal(id, &failure.reason));
-                    }
+            let Some(told) = told else {
+                let late = open.extract_if(.., |_, wait| wait.until <= due);
+                let late: Vec<_> = late.filter(|(_, wait)| wait.must_work).collect();
+                if let Some((id, _)) = late.first() {
+                    let limit = due.duration_since(started);
+                    return Err(self.start_refusal(*id, &format!("no answer within {limit:?}")));
                 }
-                Ok(None) => break,
-                Err(_) => {
-                    let late: Vec<u64> = open
-                        .iter()
-                        .filter(|(_, (_, until))| *until <= due)
-                        .map(|(id, _)| *id)
-                        .collect();
-                    for id in late {
-                        if let Some((true, _)) = open.remove(&id) {
-                            let limit = due.duration_since(started);
-                            return Err(
-                                self.start_refusal(id, &format!("no answer within {limit:?}"))
-                            );
-                        }
-                    }
-                }
+                continue;
+            };
+            let (id, failure) = (told.watch, told.result.as_ref().err().cloned());
+            self.on_news(told);
+            let waited = open.remove(&id);
+            if let (
+                Some(Wait {
+                    must_work: true, ..
+                }),
+                Some(failure),
+            ) = (waited, failure)
+            {
+                return Err(self.start_refusal(id, &failure.reason));
             }
         }
         Ok(())
+    }
+
+    /// The watches that a start waits for.
+    fn awaited(&self, settings: &ControlSettings, now: Instant) -> BTreeMap<u64, Wait> {
+        let is_needed = |watch: &Watching| {
+            let mut albs = settings.discovery.albs.iter().map(|(_, alb)| alb);
+            albs.any(|alb| {
+                let discoverer = &settings.discovery.discoverers[alb.discoverer];
+                alb.startup_must_work && discoverer.name == watch.discoverer
+            })
+        };
+        let waits = self.discovery.watches.iter().filter_map(|(id, watch)| {
+            let must_work = is_needed(watch);
+            let limit = match must_work {
+                true => START_WAIT_MAX.min(self.start_limit(watch, settings)),
+                false if watch.provider == "file" => FILE_WAIT_MAX,
+                false => return None,
+            };
+            let until = now + limit;
+            Some((*id, Wait { must_work, until }))
+        });
+        waits.collect()
     }
 
     fn start_limit(&self, watch: &Watching, settings: &ControlSettings) -> Duration {
