@@ -37,6 +37,7 @@ mod document;
 mod error;
 mod eval;
 mod execute;
+mod kahan;
 mod labels;
 pub mod limits;
 mod merge;

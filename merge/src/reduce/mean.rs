@@ -1,8 +1,8 @@
 //! The weighted mean: the groups' sums over the groups' counts.
 
 use super::rows::RowSample;
-use super::sum::Compensated;
 use super::{Combined, Doubts};
+use crate::kahan::Kahan;
 
 /// Returns the mean of a row whose samples hold a sum and its count. A count of 0 is no mean.
 ///
@@ -12,7 +12,7 @@ pub(super) fn mean<'a>(row: &[RowSample<'a>], doubts: &mut Doubts) -> Combined<'
     let Some(first) = row.first() else {
         return Combined::Nothing;
     };
-    let mut sum = Compensated::new(first.number());
+    let mut sum = Kahan::new(first.number());
     let mut count = 0.0;
     for (at, sample) in row.iter().enumerate() {
         count += sample.count;
@@ -20,7 +20,7 @@ pub(super) fn mean<'a>(row: &[RowSample<'a>], doubts: &mut Doubts) -> Combined<'
             sum.add(sample.number());
         }
     }
-    let sum = sum.value();
+    let sum = sum.signed_total();
     if count == 0.0 {
         doubts.has_unpaired_mean = true;
         return Combined::Nothing;

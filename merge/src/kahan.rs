@@ -44,4 +44,13 @@ impl Kahan {
     pub(crate) fn total(self) -> f64 {
         self.sum + self.lost
     }
+
+    /// The sum, where that of zeros keeps its sign: to add a lost part of 0 would turn -0 into 0.
+    pub(crate) fn signed_total(self) -> f64 {
+        if self.lost == 0.0 {
+            self.sum
+        } else {
+            self.total()
+        }
+    }
 }
