@@ -45,6 +45,8 @@ mod number;
 mod parse;
 mod plan;
 pub mod query;
+#[cfg(test)]
+mod random;
 mod reduce;
 mod sample;
 mod series;

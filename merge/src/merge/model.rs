@@ -8,30 +8,12 @@ use super::*;
 use crate::limits::ARENA_BYTES_DEFAULT;
 use crate::number::write_float;
 use crate::plan::{PlanOptions, plan};
+use crate::random::Random;
 use crate::strategy::Strategy;
 
 type Labels = BTreeMap<String, String>;
 type Samples = BTreeMap<i64, f64>;
 type Data = BTreeMap<Labels, Samples>;
-
-struct Random(u64);
-
-impl Random {
-    fn next(&mut self) -> u64 {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        self.0 >> 8
-    }
-
-    fn below(&mut self, bound: usize) -> usize {
-        (self.next() % bound as u64) as usize
-    }
-
-    fn one_in(&mut self, chances: usize) -> bool {
-        self.below(chances) == 0
-    }
-}
 
 const LABEL_SETS: [&[(&str, &str)]; 7] = [
     &[],

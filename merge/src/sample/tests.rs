@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::number::write_float;
+use crate::random::Random;
 
 fn first(text: &[u8]) -> Sample<'_> {
     let cursor = PointCursor::new(Points { text, more: None });
@@ -161,17 +162,6 @@ fn cursor_walks_over_segments() {
     assert!(cursor.current().is_none());
     cursor.advance();
     assert!(cursor.current().is_none());
-}
-
-struct Random(u64);
-
-impl Random {
-    fn below(&mut self, bound: usize) -> usize {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        ((self.0 >> 8) % bound as u64) as usize
-    }
 }
 
 const TIMES: [&str; 14] = [
