@@ -466,6 +466,15 @@ impl<'a> Merge<'a> {
                     },
                 ..
             }) => (error_status(status), kind, message),
+            // What a server says whose own time is up.
+            Some(SlotFailure {
+                slot,
+                reason: MemberFailure::TimedOut,
+            }) => (
+                503,
+                "timeout".to_owned(),
+                format!("query timed out: no replica group answered in time ({})", name(slot)),
+            ),
             Some(SlotFailure { slot, reason }) => {
                 let status = reason.status().map_or(502, error_status);
                 let kind = match status {
