@@ -29,20 +29,50 @@ fn padded(text: &[u8]) -> Window {
 }
 
 /// Where the parts of a canonical pair are, apart from its text.
+///
+/// They are bytes of one number, which is kept in a register: written byte by byte and read at once,
+/// as it is where a sample is copied, a struct of them makes the processor wait.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Point {
-    /// Length of the pair, brackets included.
-    length: u8,
-    /// Where the value starts in the pair.
-    value_at: u8,
-    number: Number,
-}
+pub(crate) struct Point(u64);
 
 impl Point {
+    /// A pair of `length` bytes, brackets included, whose value starts at `value_at`.
+    #[inline]
+    fn new(length: u8, value_at: u8, number: Number) -> Self {
+        Self(u64::from_le_bytes([
+            length,
+            value_at,
+            number.shape as u8,
+            number.digits_at,
+            number.count,
+            number.whole,
+            number.scale,
+            0,
+        ]))
+    }
+
     /// Returns the length of the pair, brackets included.
     #[inline]
     pub(crate) fn length(&self) -> usize {
-        usize::from(self.length)
+        usize::from(self.0 as u8)
+    }
+
+    /// Returns where the value starts in the pair.
+    #[inline]
+    fn value_at(&self) -> u8 {
+        (self.0 >> 8) as u8
+    }
+
+    #[inline]
+    fn number(&self) -> Number {
+        let [_, _, shape, digits_at, count, whole, scale, _] = self.0.to_le_bytes();
+        Number {
+            shape: Shape::ALL[usize::from(shape) % Shape::ALL.len()],
+            digits_at,
+            count,
+            whole,
+            scale,
+        }
     }
 }
 
@@ -74,7 +104,25 @@ enum Shape {
     NegativeInfinity,
 }
 
+impl Shape {
+    /// In order.
+    const ALL: [Self; 6] = [
+        Self::Plain,
+        Self::Negative,
+        Self::Long,
+        Self::NotANumber,
+        Self::Infinity,
+        Self::NegativeInfinity,
+    ];
+}
+
 impl Number {
+    /// Where the first digit stands: 1 before the point, 0 after it.
+    #[inline]
+    fn magnitude(&self) -> i32 {
+        i32::from(self.count) - i32::from(self.scale)
+    }
+
     /// A value whose digits are of no interest.
     fn of(shape: Shape) -> Self {
         Self {
@@ -96,6 +144,12 @@ pub(crate) struct Sample<'a> {
 }
 
 impl<'a> Sample<'a> {
+    /// Returns the length of the pair.
+    #[inline]
+    pub(crate) fn length(&self) -> usize {
+        self.point.length()
+    }
+
     /// Returns the text of the pair.
     #[inline]
     pub(crate) fn pair(&self) -> &'a [u8] {
@@ -105,7 +159,7 @@ impl<'a> Sample<'a> {
     /// Returns the text of the pair up to the value.
     #[inline]
     pub(crate) fn head(&self) -> &'a [u8] {
-        let end = usize::from(self.point.value_at);
+        let end = usize::from(self.point.value_at());
         self.text.get(..end).unwrap_or_default()
     }
 
@@ -113,7 +167,7 @@ impl<'a> Sample<'a> {
     #[inline]
     pub(crate) fn value(&self) -> &'a [u8] {
         let end = self.point.length().saturating_sub(2);
-        let start = usize::from(self.point.value_at);
+        let start = usize::from(self.point.value_at());
         self.text.get(start..end).unwrap_or_default()
     }
 
@@ -126,7 +180,7 @@ impl<'a> Sample<'a> {
     /// Returns the value as a double.
     #[inline]
     pub(crate) fn number(&self) -> f64 {
-        let Number { shape, scale, .. } = self.point.number;
+        let Number { shape, scale, .. } = self.point.number();
         match shape {
             Shape::Plain | Shape::Negative => match quotient(self.mantissa(), scale) {
                 Some(magnitude) if shape == Shape::Negative => -magnitude,
@@ -149,34 +203,44 @@ impl<'a> Sample<'a> {
     /// Returns the digits of a plain value, without its point.
     #[inline]
     fn mantissa(&self) -> u64 {
-        let short;
-        let window = match self.text.first_chunk() {
-            Some(window) => window,
-            None => {
-                short = padded(self.text);
-                &short
-            }
-        };
-        form::mantissa(window, &self.point.number)
+        match self.text.first_chunk() {
+            Some(window) => form::mantissa(window, &self.point.number()),
+            None => form::mantissa(&padded(self.text), &self.point.number()),
+        }
+    }
+
+    /// Returns the first eight of them.
+    #[inline]
+    fn leading(&self) -> u64 {
+        match self.text.first_chunk() {
+            Some(window) => form::leading(window, &self.point.number()),
+            None => form::leading(&padded(self.text), &self.point.number()),
+        }
     }
 
     #[inline]
     pub(crate) fn is_nan(&self) -> bool {
-        self.point.number.shape == Shape::NotANumber
+        self.point.number().shape == Shape::NotANumber
     }
 
     /// Whether two values are different numbers; NaN is as good as NaN.
     #[inline]
     pub(crate) fn differs_from(&self, other: &Self) -> bool {
+        let (own, others) = (self.point.number(), other.point.number());
+        let is_plain = matches!(own.shape, Shape::Plain | Shape::Negative);
+        // Of one sign and magnitude, and more than one apart in the eighth digit: no double is
+        // nearest to both.
+        let is_far = is_plain
+            && own.shape == others.shape
+            && own.magnitude() == others.magnitude()
+            && self.leading().abs_diff(other.leading()) > 1;
+        is_far || self.differs_nearby(other)
+    }
+
+    #[inline(never)]
+    fn differs_nearby(&self, other: &Self) -> bool {
         if self.value() == other.value() {
             return false;
-        }
-        let (own, others) = (&self.point.number, &other.point.number);
-        let is_comparable = matches!(own.shape, Shape::Plain | Shape::Negative)
-            && (own.shape, own.scale) == (others.shape, others.scale);
-        // Decimals of up to 17 digits that are the same double are less than 32 units apart.
-        if is_comparable && self.mantissa().abs_diff(other.mantissa()) > 32 {
-            return true;
         }
         let (left, right) = (self.number(), other.number());
         left != right && !(left.is_nan() && right.is_nan())
@@ -256,12 +320,30 @@ impl<'a> PointCursor<'a> {
         }
     }
 
+    /// Returns the form of the current pair.
+    #[inline]
+    pub(crate) fn form(&self) -> Form {
+        self.form
+    }
+
+    /// Returns the current pair and what comes after it in its segment.
+    #[inline]
+    pub(crate) fn text(&self) -> &'a [u8] {
+        self.text
+    }
+
     /// Goes to the next sample.
     #[inline]
     pub(crate) fn advance(&mut self) {
         let Some(point) = self.current else { return };
         // The comma is skipped too; after the last pair there is none.
-        self.text = self.text.get(point.length() + 1..).unwrap_or_default();
+        self.go_to(self.text.get(point.length() + 1..).unwrap_or_default());
+    }
+
+    /// Goes to the pair that begins `text`, which is what is left of the segment after some pair.
+    #[inline]
+    pub(crate) fn go_to(&mut self, text: &'a [u8]) {
+        self.text = text;
         if self.text.is_empty() {
             match self.more {
                 Some(segment) => {

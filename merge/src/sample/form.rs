@@ -5,7 +5,7 @@
 //! a plain value has it. Any other pair is left to [`super::read`], which knows all forms.
 
 use super::read::{DIGITS_MAX, eight_digits};
-use super::{Number, Point, Shape, WINDOW, Window, padded};
+use super::{Number, Point, Sample, Shape, WINDOW, Window, padded};
 
 /// Heads of up to this many bytes after the bracket are known again: `1435781430.781,"`.
 const HEAD: usize = 16;
@@ -86,7 +86,7 @@ impl Default for Form {
 impl Form {
     /// Returns the form of the pair that begins `text` and was read in full.
     pub(crate) fn of(text: &[u8], point: &Point) -> Self {
-        let length = usize::from(point.value_at) - 1;
+        let length = usize::from(point.value_at()) - 1;
         // Times before 1970 have an order of their own.
         if length > HEAD || text.get(1) == Some(&b'-') {
             return Self::default();
@@ -105,7 +105,7 @@ impl Form {
             bytes,
             punctuation: marks * 0xff,
             decimals,
-            value_at: point.value_at,
+            value_at: point.value_at(),
         }
     }
 
@@ -141,6 +141,34 @@ impl Form {
         }
     }
 
+    /// Reads the pair that begins `text`, known to be canonical and in order, if it is of this form;
+    /// it is the last then.
+    #[inline]
+    pub(crate) fn next_sample<'a>(&mut self, text: &'a [u8]) -> Option<Sample<'a>> {
+        let point = self.next(text)?;
+        Some(Sample { text, point })
+    }
+
+    /// Reads the pair that begins `text`, known to be canonical, if it is of the last one's time.
+    #[inline]
+    pub(crate) fn same_time<'a>(&self, text: &'a [u8]) -> Option<Sample<'a>> {
+        let short;
+        let window = match text.first_chunk() {
+            Some(window) => window,
+            None => {
+                short = padded(text);
+                &short
+            }
+        };
+        let is_same = double_word(window, 1) & self.bytes == self.head;
+        if !is_same || self.head == 0 {
+            return None;
+        }
+        let (number, length) = plain_number::<true>(window, self.value_at)?;
+        let point = Point::new(length, self.value_at, number);
+        Some(Sample { text, point })
+    }
+
     #[inline]
     fn read<const IS_KNOWN: bool>(&mut self, window: &Window) -> Option<Point> {
         let head = double_word(window, 1) & self.bytes;
@@ -159,11 +187,7 @@ impl Form {
         }
         let (number, length) = plain_number::<IS_KNOWN>(window, self.value_at)?;
         self.head = head;
-        Some(Point {
-            length,
-            value_at: self.value_at,
-            number,
-        })
+        Some(Point::new(length, self.value_at, number))
     }
 }
 
@@ -171,7 +195,7 @@ const ALL_TOP_BITS: u128 = (TOP_BITS as u128) << 64 | TOP_BITS as u128;
 
 /// Reads a canonical value of up to 17 digits without an exponent, or one that `IS_KNOWN` to be
 /// canonical. Returns it and the pair's length.
-#[inline]
+#[inline(always)]
 fn plain_number<const IS_KNOWN: bool>(window: &Window, at: u8) -> Option<(Number, u8)> {
     // A value starts within the first 31 bytes: what is masked off is 0.
     let at = usize::from(at & 31);
@@ -216,6 +240,15 @@ fn plain_number<const IS_KNOWN: bool>(window: &Window, at: u8) -> Option<(Number
         scale: decimals.saturating_sub(1) as u8,
     };
     Some((number, (first + end + 2) as u8))
+}
+
+/// Returns the first eight digits of a plain value, without its point: zeros where it has fewer.
+#[inline]
+pub(super) fn leading(window: &Window, number: &Number) -> u64 {
+    let at = usize::from(number.digits_at & 31);
+    let before = first_bytes(usize::from(number.whole)) as u64;
+    let digits = (word(window, at) & before) | (word(window, at + 1) & !before);
+    eight_digits((digits ^ ZEROS) & first_bytes(usize::from(number.count)) as u64)
 }
 
 /// Returns the digits of a plain value, without its point.

@@ -43,13 +43,8 @@ fn read_pair(text: &Window) -> Option<(i64, Point)> {
     if *text.get(end + 1)? != b']' {
         return None;
     }
-    let point = Point {
-        // Both are within the window.
-        length: end as u8 + 2,
-        value_at: start as u8,
-        number,
-    };
-    Some((time_ms, point))
+    // Both are within the window.
+    Some((time_ms, Point::new(end as u8 + 2, start as u8, number)))
 }
 
 const POWERS: [u64; 9] = [
