@@ -38,13 +38,10 @@ fn settle(mantissa: u64, scale: u8, near: f64) -> Option<f64> {
     let off = (i128::from(mantissa) << shift) - 2 * i128::from(significand) * power;
     // Beside a power of two the places differ in size; half-way cases are rare.
     let is_inner = significand > (1 << 52) + 1 && significand < (1 << 53) - 1;
-    match off {
-        _ if !is_inner => None,
-        _ if off.abs() < power => Some(near),
-        _ if power < off && off < 3 * power => Some(f64::from_bits(bits + 1)),
-        _ if -3 * power < off && off < -power => Some(f64::from_bits(bits - 1)),
-        _ => None,
-    }
+    let is_told = is_inner && off.abs() != power && off.abs() < 3 * power;
+    // Which way it is off is anybody's guess: it is told without a branch.
+    let (up, down) = (u64::from(off > power), u64::from(off < -power));
+    is_told.then(|| f64::from_bits(bits + up - down))
 }
 
 /// Reads any number that Prometheus, or a server like it, may write inside quotes.

@@ -11,7 +11,7 @@ mod read;
 use std::cell::Cell;
 
 use crate::number::{parse_float, quotient};
-pub(crate) use form::Form;
+pub(crate) use form::{Form, Plain};
 pub(crate) use read::canonical_pair;
 
 /// Pairs are read from a window of this many bytes; a canonical one is shorter: at most 20 bytes of
@@ -29,50 +29,20 @@ fn padded(text: &[u8]) -> Window {
 }
 
 /// Where the parts of a canonical pair are, apart from its text.
-///
-/// They are bytes of one number, which is kept in a register: written byte by byte and read at once,
-/// as it is where a sample is copied, a struct of them makes the processor wait.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Point(u64);
+pub(crate) struct Point {
+    /// Length of the pair, brackets included.
+    length: u8,
+    /// Where the value starts in the pair.
+    value_at: u8,
+    number: Number,
+}
 
 impl Point {
-    /// A pair of `length` bytes, brackets included, whose value starts at `value_at`.
-    #[inline]
-    fn new(length: u8, value_at: u8, number: Number) -> Self {
-        Self(u64::from_le_bytes([
-            length,
-            value_at,
-            number.shape as u8,
-            number.digits_at,
-            number.count,
-            number.whole,
-            number.scale,
-            0,
-        ]))
-    }
-
     /// Returns the length of the pair, brackets included.
     #[inline]
     pub(crate) fn length(&self) -> usize {
-        usize::from(self.0 as u8)
-    }
-
-    /// Returns where the value starts in the pair.
-    #[inline]
-    fn value_at(&self) -> u8 {
-        (self.0 >> 8) as u8
-    }
-
-    #[inline]
-    fn number(&self) -> Number {
-        let [_, _, shape, digits_at, count, whole, scale, _] = self.0.to_le_bytes();
-        Number {
-            shape: Shape::ALL[usize::from(shape) % Shape::ALL.len()],
-            digits_at,
-            count,
-            whole,
-            scale,
-        }
+        usize::from(self.length)
     }
 }
 
@@ -104,25 +74,7 @@ enum Shape {
     NegativeInfinity,
 }
 
-impl Shape {
-    /// In order.
-    const ALL: [Self; 6] = [
-        Self::Plain,
-        Self::Negative,
-        Self::Long,
-        Self::NotANumber,
-        Self::Infinity,
-        Self::NegativeInfinity,
-    ];
-}
-
 impl Number {
-    /// Where the first digit stands: 1 before the point, 0 after it.
-    #[inline]
-    fn magnitude(&self) -> i32 {
-        i32::from(self.count) - i32::from(self.scale)
-    }
-
     /// A value whose digits are of no interest.
     fn of(shape: Shape) -> Self {
         Self {
@@ -144,12 +96,6 @@ pub(crate) struct Sample<'a> {
 }
 
 impl<'a> Sample<'a> {
-    /// Returns the length of the pair.
-    #[inline]
-    pub(crate) fn length(&self) -> usize {
-        self.point.length()
-    }
-
     /// Returns the text of the pair.
     #[inline]
     pub(crate) fn pair(&self) -> &'a [u8] {
@@ -159,7 +105,7 @@ impl<'a> Sample<'a> {
     /// Returns the text of the pair up to the value.
     #[inline]
     pub(crate) fn head(&self) -> &'a [u8] {
-        let end = usize::from(self.point.value_at());
+        let end = usize::from(self.point.value_at);
         self.text.get(..end).unwrap_or_default()
     }
 
@@ -167,7 +113,7 @@ impl<'a> Sample<'a> {
     #[inline]
     pub(crate) fn value(&self) -> &'a [u8] {
         let end = self.point.length().saturating_sub(2);
-        let start = usize::from(self.point.value_at());
+        let start = usize::from(self.point.value_at);
         self.text.get(start..end).unwrap_or_default()
     }
 
@@ -180,7 +126,7 @@ impl<'a> Sample<'a> {
     /// Returns the value as a double.
     #[inline]
     pub(crate) fn number(&self) -> f64 {
-        let Number { shape, scale, .. } = self.point.number();
+        let Number { shape, scale, .. } = self.point.number;
         match shape {
             Shape::Plain | Shape::Negative => match quotient(self.mantissa(), scale) {
                 Some(magnitude) if shape == Shape::Negative => -magnitude,
@@ -203,44 +149,34 @@ impl<'a> Sample<'a> {
     /// Returns the digits of a plain value, without its point.
     #[inline]
     fn mantissa(&self) -> u64 {
-        match self.text.first_chunk() {
-            Some(window) => form::mantissa(window, &self.point.number()),
-            None => form::mantissa(&padded(self.text), &self.point.number()),
-        }
-    }
-
-    /// Returns the first eight of them.
-    #[inline]
-    fn leading(&self) -> u64 {
-        match self.text.first_chunk() {
-            Some(window) => form::leading(window, &self.point.number()),
-            None => form::leading(&padded(self.text), &self.point.number()),
-        }
+        let short;
+        let window = match self.text.first_chunk() {
+            Some(window) => window,
+            None => {
+                short = padded(self.text);
+                &short
+            }
+        };
+        form::mantissa(window, &self.point.number)
     }
 
     #[inline]
     pub(crate) fn is_nan(&self) -> bool {
-        self.point.number().shape == Shape::NotANumber
+        self.point.number.shape == Shape::NotANumber
     }
 
     /// Whether two values are different numbers; NaN is as good as NaN.
     #[inline]
     pub(crate) fn differs_from(&self, other: &Self) -> bool {
-        let (own, others) = (self.point.number(), other.point.number());
-        let is_plain = matches!(own.shape, Shape::Plain | Shape::Negative);
-        // Of one sign and magnitude, and more than one apart in the eighth digit: no double is
-        // nearest to both.
-        let is_far = is_plain
-            && own.shape == others.shape
-            && own.magnitude() == others.magnitude()
-            && self.leading().abs_diff(other.leading()) > 1;
-        is_far || self.differs_nearby(other)
-    }
-
-    #[inline(never)]
-    fn differs_nearby(&self, other: &Self) -> bool {
         if self.value() == other.value() {
             return false;
+        }
+        let (own, others) = (&self.point.number, &other.point.number);
+        let is_comparable = matches!(own.shape, Shape::Plain | Shape::Negative)
+            && (own.shape, own.scale) == (others.shape, others.scale);
+        // Decimals of up to 17 digits that are the same double are less than 32 units apart.
+        if is_comparable && self.mantissa().abs_diff(other.mantissa()) > 32 {
+            return true;
         }
         let (left, right) = (self.number(), other.number());
         left != right && !(left.is_nan() && right.is_nan())
@@ -321,13 +257,11 @@ impl<'a> PointCursor<'a> {
     }
 
     /// Returns the form of the current pair.
-    #[inline]
     pub(crate) fn form(&self) -> Form {
         self.form
     }
 
     /// Returns the current pair and what comes after it in its segment.
-    #[inline]
     pub(crate) fn text(&self) -> &'a [u8] {
         self.text
     }

@@ -6,7 +6,7 @@
 
 use super::{Combined, Reducer, min_max};
 use crate::kahan::Kahan;
-use crate::sample::{Form, Sample};
+use crate::sample::{Form, Plain};
 use crate::strategy::Strategy;
 use crate::write::Output;
 
@@ -158,9 +158,9 @@ impl<'a> Reducer<'a> {
 
 /// Reads the first source's sample of the next row.
 #[inline]
-fn read_first<'a>(lanes: &mut [Lane<'a>], form: &mut Form) -> Option<Sample<'a>> {
+fn read_first<'a>(lanes: &mut [Lane<'a>], form: &mut Form) -> Option<Plain<'a>> {
     let lane = lanes.first_mut()?;
-    let sample = form.next_sample(lane.text)?;
+    let sample = form.next_plain(lane.text)?;
     lane.length = sample.length();
     Some(sample)
 }
@@ -171,8 +171,8 @@ fn read_first<'a>(lanes: &mut [Lane<'a>], form: &mut Form) -> Option<Sample<'a>>
 fn read_others<'a>(
     lanes: &mut [Lane<'a>],
     form: &Form,
-    first: Sample<'a>,
-    mut lead: impl FnMut(&Sample<'a>),
+    first: Plain<'a>,
+    mut lead: impl FnMut(&Plain<'a>),
 ) -> bool {
     let [first_lane, others @ ..] = lanes else {
         return false;

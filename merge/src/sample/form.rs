@@ -5,7 +5,8 @@
 //! a plain value has it. Any other pair is left to [`super::read`], which knows all forms.
 
 use super::read::{DIGITS_MAX, eight_digits};
-use super::{Number, Point, Sample, Shape, WINDOW, Window, padded};
+use super::{Number, Point, Shape, WINDOW, Window, padded};
+use crate::number::{parse_float, quotient};
 
 /// Heads of up to this many bytes after the bracket are known again: `1435781430.781,"`.
 const HEAD: usize = 16;
@@ -83,10 +84,96 @@ impl Default for Form {
     }
 }
 
+/// A pair with a value that has no exponent, among others of its form.
+///
+/// It is kept as places, which cost nothing to find: what they mean is told where it is asked.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Plain<'a> {
+    window: &'a Window,
+    extent: Extent,
+}
+
+impl<'a> Plain<'a> {
+    /// Returns the length of the pair, brackets included.
+    #[inline]
+    pub(crate) fn length(&self) -> usize {
+        usize::from(self.extent.length())
+    }
+
+    /// Returns the text of the pair up to the value.
+    #[inline]
+    pub(crate) fn head(&self) -> &'a [u8] {
+        self.window.get(..self.value_at()).unwrap_or_default()
+    }
+
+    /// Returns the text of the pair.
+    #[inline]
+    pub(crate) fn pair(&self) -> &'a [u8] {
+        self.window.get(..self.length()).unwrap_or_default()
+    }
+
+    #[inline]
+    fn value_at(&self) -> usize {
+        self.extent.first - usize::from(self.extent.is_negative)
+    }
+
+    /// Returns the value as a double.
+    #[inline]
+    pub(crate) fn number(&self) -> f64 {
+        let number = self.extent.number(self.window);
+        let magnitude =
+            number.and_then(|number| quotient(mantissa(self.window, &number), number.scale));
+        match magnitude {
+            Some(magnitude) if self.extent.is_negative => -magnitude,
+            Some(magnitude) => magnitude,
+            None => self.long_number(),
+        }
+    }
+
+    #[cold]
+    fn long_number(&self) -> f64 {
+        let value = self.window.get(self.value_at()..self.length() - 2);
+        // Canonical text always parses.
+        value.and_then(parse_float).unwrap_or(f64::NAN)
+    }
+
+    /// Whether this value and another, at the same time, are different numbers.
+    #[inline]
+    pub(crate) fn differs_from(&self, other: &Self) -> bool {
+        self.is_far_from(other) || self.differs_nearby(other)
+    }
+
+    #[inline(never)]
+    fn differs_nearby(&self, other: &Self) -> bool {
+        self.pair() != other.pair() && self.number() != other.number()
+    }
+
+    /// Whether the values of two pairs of one form are far apart: of one sign, with as many digits
+    /// before the point, and more than 1 apart where the first eight bytes end. No double is nearest
+    /// to both then.
+    #[inline]
+    fn is_far_from(&self, other: &Self) -> bool {
+        let (own, others) = (&self.extent, &other.extent);
+        let point = first_bytes(own.whole + 1) ^ first_bytes(own.whole);
+        (own.first, own.whole) == (others.first, others.whole)
+            && self
+                .leading(point as u64)
+                .abs_diff(other.leading(point as u64))
+                > 1
+    }
+
+    /// Returns the digits among the first eight bytes, with a 0 instead of the point.
+    #[inline]
+    fn leading(&self, point: u64) -> u64 {
+        let digits = word(self.window, self.extent.first) ^ ZEROS;
+        eight_digits(digits & first_bytes(self.extent.end) as u64 & !point)
+    }
+}
+
 impl Form {
     /// Returns the form of the pair that begins `text` and was read in full.
     pub(crate) fn of(text: &[u8], point: &Point) -> Self {
-        let length = usize::from(point.value_at()) - 1;
+        let length = usize::from(point.value_at) - 1;
         // Times before 1970 have an order of their own.
         if length > HEAD || text.get(1) == Some(&b'-') {
             return Self::default();
@@ -105,7 +192,7 @@ impl Form {
             bytes,
             punctuation: marks * 0xff,
             decimals,
-            value_at: point.value_at(),
+            value_at: point.value_at,
         }
     }
 
@@ -141,32 +228,34 @@ impl Form {
         }
     }
 
-    /// Reads the pair that begins `text`, known to be canonical and in order, if it is of this form;
-    /// it is the last then.
-    #[inline]
-    pub(crate) fn next_sample<'a>(&mut self, text: &'a [u8]) -> Option<Sample<'a>> {
-        let point = self.next(text)?;
-        Some(Sample { text, point })
-    }
-
-    /// Reads the pair that begins `text`, known to be canonical, if it is of the last one's time.
-    #[inline]
-    pub(crate) fn same_time<'a>(&self, text: &'a [u8]) -> Option<Sample<'a>> {
-        let short;
-        let window = match text.first_chunk() {
-            Some(window) => window,
-            None => {
-                short = padded(text);
-                &short
-            }
-        };
-        let is_same = double_word(window, 1) & self.bytes == self.head;
-        if !is_same || self.head == 0 {
+    /// Reads the pair that begins `text`, known to be canonical and in order, if it is of this form
+    /// and not among the last of its segment; it is the last then.
+    #[inline(always)]
+    pub(crate) fn next_plain<'a>(&mut self, text: &'a [u8]) -> Option<Plain<'a>> {
+        let window = text.first_chunk()?;
+        let head = double_word(window, 1) & self.bytes;
+        if others_of_head(head) & self.bytes != self.punctuation & ALL_TOP_BITS {
             return None;
         }
-        let (number, length) = plain_number::<true>(window, self.value_at)?;
-        let point = Point::new(length, self.value_at, number);
-        Some(Sample { text, point })
+        self.head = head;
+        self.plain(window)
+    }
+
+    /// The same of a pair that must be of the last one's time.
+    #[inline(always)]
+    pub(crate) fn same_time<'a>(&self, text: &'a [u8]) -> Option<Plain<'a>> {
+        let window = text.first_chunk()?;
+        if double_word(window, 1) & self.bytes != self.head {
+            return None;
+        }
+        self.plain(window)
+    }
+
+    #[inline(always)]
+    fn plain<'a>(&self, window: &'a Window) -> Option<Plain<'a>> {
+        let extent = Extent::of(window, self.value_at);
+        let is_plain = extent.whole > 0 && extent.byte(window, extent.end) == b'"';
+        is_plain.then_some(Plain { window, extent })
     }
 
     #[inline]
@@ -187,68 +276,116 @@ impl Form {
         }
         let (number, length) = plain_number::<IS_KNOWN>(window, self.value_at)?;
         self.head = head;
-        Some(Point::new(length, self.value_at, number))
+        Some(Point {
+            length,
+            value_at: self.value_at,
+            number,
+        })
     }
 }
 
 const ALL_TOP_BITS: u128 = (TOP_BITS as u128) << 64 | TOP_BITS as u128;
 
+/// Where a value without an exponent has its parts.
+#[derive(Debug, Clone, Copy)]
+struct Extent {
+    is_negative: bool,
+    /// Where its first digit is in the pair.
+    first: usize,
+    /// Digits before the point, or all.
+    whole: usize,
+    /// Bytes from the first digit up to the quote.
+    end: usize,
+    has_point: bool,
+}
+
+impl Extent {
+    /// Finds the first two bytes that are no digits, in a value that starts at `at`.
+    #[inline(always)]
+    fn of(window: &Window, at: u8) -> Self {
+        // A value starts within the first 31 bytes: what is masked off is 0.
+        let at = usize::from(at & 31);
+        let is_negative = window[at] == b'-';
+        let first = at + usize::from(is_negative);
+        let others = joined(others(word(window, first)))
+            | joined(others(word(window, first + 8))) << 8
+            | joined(others(word(window, first + 16))) << 16
+            | 1 << VALUE;
+        let whole = others.trailing_zeros() as usize;
+        let has_point = window[(first + whole) % WINDOW] == b'.';
+        let second = (others & (others - 1)).trailing_zeros() as usize;
+        Self {
+            is_negative,
+            first,
+            whole,
+            end: if has_point { second } else { whole },
+            has_point,
+        }
+    }
+
+    /// Returns the byte after the first digit and `offset` more.
+    #[inline]
+    fn byte(&self, window: &Window, offset: usize) -> u8 {
+        window[(self.first + offset) % WINDOW]
+    }
+
+    /// Returns the length of the pair.
+    #[inline]
+    fn length(&self) -> u8 {
+        (self.first + self.end + 2) as u8
+    }
+
+    /// Returns how the value is written, or `None` where it has no digit or too many.
+    #[inline(always)]
+    fn number(&self, window: &Window) -> Option<Number> {
+        let Self { whole, end, .. } = *self;
+        let decimals = end - whole;
+        // Before a point a zero is no digit of the value; of the decimals, one byte is the point.
+        let is_below_one = self.has_point && self.byte(window, 0) == b'0';
+        let (skipped, count, before) = match (is_below_one, self.has_point) {
+            (true, _) => (2, decimals.wrapping_sub(1), decimals.wrapping_sub(1)),
+            (false, true) => (0, end.wrapping_sub(1), whole),
+            (false, false) => (0, whole, whole),
+        };
+        if whole == 0 || self.byte(window, end) != b'"' || count > DIGITS_MAX {
+            return None;
+        }
+        Some(Number {
+            shape: if self.is_negative {
+                Shape::Negative
+            } else {
+                Shape::Plain
+            },
+            digits_at: (self.first + skipped) as u8,
+            count: count as u8,
+            whole: before as u8,
+            scale: decimals.saturating_sub(1) as u8,
+        })
+    }
+}
+
 /// Reads a canonical value of up to 17 digits without an exponent, or one that `IS_KNOWN` to be
 /// canonical. Returns it and the pair's length.
-#[inline(always)]
+#[inline]
 fn plain_number<const IS_KNOWN: bool>(window: &Window, at: u8) -> Option<(Number, u8)> {
-    // A value starts within the first 31 bytes: what is masked off is 0.
-    let at = usize::from(at & 31);
-    let byte = |at: usize| window[at % WINDOW];
-    let is_negative = byte(at) == b'-';
-    let first = at + usize::from(is_negative);
-    let others = joined(others(word(window, first)))
-        | joined(others(word(window, first + 8))) << 8
-        | joined(others(word(window, first + 16))) << 16
-        | 1 << VALUE;
-    let whole = others.trailing_zeros() as usize;
-    let has_point = byte(first + whole) == b'.';
-    let second = (others & (others - 1)).trailing_zeros() as usize;
-    let end = if has_point { second } else { whole };
-    let decimals = end - whole;
-    // Before a point a zero is no digit of the value; of the decimals, one byte is the point.
-    let is_below_one = has_point && byte(first) == b'0';
-    let (skipped, count, before) = match (is_below_one, has_point) {
-        (true, _) => (2, decimals.wrapping_sub(1), decimals.wrapping_sub(1)),
-        (false, true) => (0, end.wrapping_sub(1), whole),
-        (false, false) => (0, whole, whole),
-    };
-    if whole == 0 || byte(first + end) != b'"' || count > DIGITS_MAX {
-        return None;
-    }
+    let extent = Extent::of(window, at);
+    let number = extent.number(window)?;
     if !IS_KNOWN {
-        let is_led = byte(first) != b'0' || (whole == 1 && (!has_point || byte(first + 2) != b'0'));
-        let is_ended = !has_point || (decimals > 1 && byte(first + end - 1) != b'0');
-        if !is_led || !is_ended || byte(first + end + 1) != b']' {
+        let Extent {
+            whole,
+            end,
+            has_point,
+            ..
+        } = extent;
+        let byte = |offset| extent.byte(window, offset);
+        let has_fraction = end > whole + 1;
+        let is_led = byte(0) != b'0' || (whole == 1 && (!has_point || byte(2) != b'0'));
+        let is_ended = !has_point || (has_fraction && byte(end - 1) != b'0');
+        if !is_led || !is_ended || byte(end + 1) != b']' {
             return None;
         }
     }
-    let number = Number {
-        shape: if is_negative {
-            Shape::Negative
-        } else {
-            Shape::Plain
-        },
-        digits_at: (first + skipped) as u8,
-        count: count as u8,
-        whole: before as u8,
-        scale: decimals.saturating_sub(1) as u8,
-    };
-    Some((number, (first + end + 2) as u8))
-}
-
-/// Returns the first eight digits of a plain value, without its point: zeros where it has fewer.
-#[inline]
-pub(super) fn leading(window: &Window, number: &Number) -> u64 {
-    let at = usize::from(number.digits_at & 31);
-    let before = first_bytes(usize::from(number.whole)) as u64;
-    let digits = (word(window, at) & before) | (word(window, at + 1) & !before);
-    eight_digits((digits ^ ZEROS) & first_bytes(usize::from(number.count)) as u64)
+    Some((number, extent.length()))
 }
 
 /// Returns the digits of a plain value, without its point.

@@ -43,8 +43,13 @@ fn read_pair(text: &Window) -> Option<(i64, Point)> {
     if *text.get(end + 1)? != b']' {
         return None;
     }
-    // Both are within the window.
-    Some((time_ms, Point::new(end as u8 + 2, start as u8, number)))
+    let point = Point {
+        // Both are within the window.
+        length: end as u8 + 2,
+        value_at: start as u8,
+        number,
+    };
+    Some((time_ms, point))
 }
 
 const POWERS: [u64; 9] = [
