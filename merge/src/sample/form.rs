@@ -118,7 +118,7 @@ impl<'a> Plain<'a> {
     }
 
     /// Returns the value as a double.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn number(&self) -> f64 {
         let number = self.extent.number(self.window);
         let magnitude =
