@@ -6,6 +6,7 @@
 
 use super::{Combined, Reducer, min_max};
 use crate::kahan::Kahan;
+use crate::number::write_float;
 use crate::sample::{Form, Plain};
 use crate::strategy::Strategy;
 use crate::write::Output;
@@ -91,11 +92,7 @@ impl<'a> Reducer<'a> {
         self.doubts.group_conflicts += conflicts;
         self.doubts.is_shared_unevenly |= conflicts > 0;
         if rows > 0 {
-            let is_first = self.is_unwritten;
-            self.open(out, true);
-            if !is_first {
-                out.room().push(b',');
-            }
+            self.room_for_row(out);
             // Without the comma after the last.
             out.put(start.get(..length - 1).unwrap_or_default());
         }
@@ -117,11 +114,14 @@ impl<'a> Reducer<'a> {
             if !read_others(lanes, &form, first, |sample| total.add(sample.number())) {
                 break;
             }
-            let combined = match self.groups {
-                1 => Combined::Pair(first.pair()),
-                _ => Combined::Number(first.head(), total.signed_total()),
-            };
-            self.write_row(out, combined);
+            if self.groups == 1 {
+                self.write_row(out, Combined::Pair(first.pair()));
+            } else {
+                let room = self.room_for_row(out);
+                first.write_head(room);
+                write_float(room, total.signed_total());
+                room.extend_from_slice(b"\"]");
+            }
             rows += 1;
             advance(lanes);
         }

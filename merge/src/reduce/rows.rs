@@ -150,12 +150,7 @@ impl<'a> Reducer<'a> {
         if matches!(combined, Combined::Nothing) {
             return;
         }
-        let is_first = self.is_unwritten;
-        self.open(out, true);
-        let room = out.room();
-        if !is_first {
-            room.push(b',');
-        }
+        let room = self.room_for_row(out);
         match combined {
             Combined::Nothing => {}
             Combined::Pair(pair) => room.extend_from_slice(pair),
@@ -165,6 +160,18 @@ impl<'a> Reducer<'a> {
                 room.extend_from_slice(b"\"]");
             }
         }
+    }
+
+    /// Opens the series, or puts a comma after its last row. Returns where the row goes.
+    #[inline]
+    pub(super) fn room_for_row<'o>(&mut self, out: &'o mut Output) -> &'o mut Vec<u8> {
+        let is_first = self.is_unwritten;
+        self.open(out, true);
+        let room = out.room();
+        if !is_first {
+            room.push(b',');
+        }
+        room
     }
 
     /// Fills the row with each group's sample at `time`, and goes past it in all sources.

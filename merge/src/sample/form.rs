@@ -48,13 +48,21 @@ fn double_word(window: &Window, at: usize) -> u128 {
     sixteen.map_or(0, |sixteen| u128::from_le_bytes(*sixteen))
 }
 
+/// All bits of the first bytes, as many as the index.
+const FIRST_BYTES: [u128; 17] = {
+    let mut masks = [u128::MAX; 17];
+    let mut at = 0;
+    while at < 16 {
+        masks[at] = (1 << (8 * at)) - 1;
+        at += 1;
+    }
+    masks
+};
+
 /// The first `count` bytes, all bits set.
 #[inline]
 fn first_bytes(count: usize) -> u128 {
-    match count {
-        0..16 => (1 << (8 * count)) - 1,
-        _ => u128::MAX,
-    }
+    FIRST_BYTES[count.min(16)]
 }
 
 /// How the head of a pair is written: its time, the comma, and the quote before the value.
@@ -100,10 +108,13 @@ impl<'a> Plain<'a> {
         usize::from(self.extent.length())
     }
 
-    /// Returns the text of the pair up to the value.
+    /// Appends the text of the pair up to the value.
     #[inline]
-    pub(crate) fn head(&self) -> &'a [u8] {
-        self.window.get(..self.value_at()).unwrap_or_default()
+    pub(crate) fn write_head(&self, out: &mut Vec<u8>) {
+        // A copy of fixed length is a few instructions; what is too much is cut off again.
+        let end = out.len() + self.value_at();
+        out.extend_from_slice(&self.window[..2 * HEAD]);
+        out.truncate(end);
     }
 
     /// Returns the text of the pair.
