@@ -29,7 +29,8 @@ impl<'a> Reducer<'a> {
     /// Writes up to `rows_max` rows, if the sources, which stand at one time, allow it. Returns how
     /// many.
     pub(super) fn rows_in_step(&mut self, out: &mut Output, rows_max: usize) -> usize {
-        let Some(first) = self.sources.first() else {
+        // A series of a vector is one row, and its segment ends there.
+        let Some(first) = self.sources.first().filter(|_| !self.rules.is_vector) else {
             return 0;
         };
         let form = first.floats.form();

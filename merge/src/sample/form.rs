@@ -3,6 +3,9 @@
 //! Almost all pairs of an answer have times of the same length and plain values. Bytes are sorted
 //! into digits and others eight at a time, and what is no digit must stand where it stood, or where
 //! a plain value has it. Any other pair is left to [`super::read`], which knows all forms.
+//!
+//! Some functions are inlined always: places that stay in registers, or are not asked for, cost
+//! nothing.
 
 use super::read::{DIGITS_MAX, eight_digits};
 use super::{Number, Point, Shape, WINDOW, Window, padded};
