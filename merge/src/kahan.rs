@@ -17,12 +17,16 @@ impl Kahan {
     #[inline]
     pub(crate) fn add(&mut self, value: f64) {
         let total = self.sum + value;
+        // Which of two is larger is anybody's guess: it is told without a branch.
+        let is_larger = self.sum.abs() >= value.abs();
+        let (large, small) = if is_larger {
+            (self.sum, value)
+        } else {
+            (value, self.sum)
+        };
+        self.lost += (large - total) + small;
         if total.is_infinite() {
             self.lost = 0.0;
-        } else if self.sum.abs() >= value.abs() {
-            self.lost += (self.sum - total) + value;
-        } else {
-            self.lost += (value - total) + self.sum;
         }
         self.sum = total;
     }

@@ -1,5 +1,7 @@
 //! A slow and obvious model of the merge, and random inputs that must agree with it.
 
+mod in_step;
+
 use std::collections::{BTreeMap, BTreeSet};
 
 use simd_json::prelude::*;
@@ -269,6 +271,18 @@ fn merge_shuffled(
     specs: &[GroupSpec],
     groups: &[Vec<Option<Data>>],
     is_vector: bool,
+) -> Merged {
+    merge_rendered(random, plan, specs, groups, is_vector, render)
+}
+
+/// The same in a given form.
+fn merge_rendered(
+    random: &mut Random,
+    plan: &Plan,
+    specs: &[GroupSpec],
+    groups: &[Vec<Option<Data>>],
+    is_vector: bool,
+    render: fn(&mut Random, &Data, bool) -> Vec<u8>,
 ) -> Merged {
     let arena = Arena::new(ARENA_BYTES_DEFAULT, groups.iter().map(Vec::len).sum());
     let mut merge = Merge::new(&arena, plan, specs, MergeOptions::default());
