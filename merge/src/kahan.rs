@@ -1,5 +1,22 @@
 //! Sums that keep what rounding takes away.
 
+/// How many times larger than their sum the parts of a sum are where they cancel out: each part has lost what is
+/// smaller than 2^-53 of it, so the sum is good to 2^-33, or about 1e-10, below this.
+const CANCELLING: f64 = (1u32 << 20) as f64;
+/// Whole numbers below this are taken for sums of whole numbers, which have lost nothing.
+const WHOLE_MAX: f64 = (1u64 << 43) as f64;
+
+/// Whether parts whose sizes add up to `size` have cancelled out to `total`, so that what each has lost may show.
+#[inline]
+pub(crate) fn have_cancelled(size: f64, total: f64) -> bool {
+    size > total.abs() * CANCELLING
+}
+
+/// Whether a part of a sum is a small whole number.
+pub(crate) fn is_small_whole(part: f64) -> bool {
+    part.abs() < WHOLE_MAX && part.fract() == 0.0
+}
+
 /// A sum with its compensation (Kahan's way, as improved by Neumaier).
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Kahan {

@@ -35,6 +35,8 @@ pub(crate) struct Doubts {
     pub(crate) has_unpaired_mean: bool,
     /// A sum under a mean was infinite.
     pub(crate) has_infinite_mean: bool,
+    /// Groups' sums have cancelled out, and what each has lost may show.
+    pub(crate) has_cancelled_sum: bool,
     /// The smallest or largest values were zeros of both signs.
     pub(crate) has_mixed_zeros: bool,
     /// A numeric strategy met a native histogram.

@@ -5,7 +5,7 @@
 //! missing sample, a NaN or the end of a segment, ends the run, and [`super::rows`] deals with it.
 
 use super::{Combined, Reducer, min_max};
-use crate::kahan::Kahan;
+use crate::kahan::{Kahan, have_cancelled, is_small_whole};
 use crate::number::write_float;
 use crate::sample::{Form, Plain};
 use crate::strategy::Strategy;
@@ -112,15 +112,24 @@ impl<'a> Reducer<'a> {
             && let Some(first) = read_first(lanes, &mut form)
         {
             let mut total = Kahan::new(first.number());
-            if !read_others(lanes, &form, first, |sample| total.add(sample.number())) {
+            let mut size = first.number().abs();
+            let is_read = read_others(lanes, &form, first, |sample| {
+                total.add(sample.number());
+                size += sample.number().abs();
+            });
+            if !is_read {
                 break;
             }
             if self.groups == 1 {
                 self.write_row(out, Combined::Pair(first.pair()));
             } else {
+                let total = total.signed_total();
+                if have_cancelled(size, total) {
+                    self.doubts.has_cancelled_sum |= !are_small_whole(lanes, &form);
+                }
                 let room = self.room_for_row(out);
                 first.write_head(room);
-                write_float(room, total.signed_total());
+                write_float(room, total);
                 room.extend_from_slice(b"\"]");
             }
             rows += 1;
@@ -193,6 +202,13 @@ fn read_others<'a>(
         }
     }
     true
+}
+
+/// Whether all samples of the row are small whole numbers.
+#[cold]
+fn are_small_whole(lanes: &[Lane<'_>], form: &Form) -> bool {
+    let mut samples = lanes.iter().map(|lane| form.same_time(lane.text));
+    samples.all(|sample| sample.is_some_and(|sample| is_small_whole(sample.number())))
 }
 
 /// Goes past the row that was read.

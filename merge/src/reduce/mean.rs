@@ -1,6 +1,7 @@
 //! The weighted mean: the groups' sums over the groups' counts.
 
 use super::rows::RowSample;
+use super::sum::is_cancelled;
 use super::{Combined, Doubts};
 use crate::kahan::Kahan;
 
@@ -26,5 +27,6 @@ pub(super) fn mean<'a>(row: &[RowSample<'a>], doubts: &mut Doubts) -> Combined<'
         return Combined::Nothing;
     }
     doubts.has_infinite_mean |= sum.is_infinite();
+    doubts.has_cancelled_sum |= is_cancelled(row, sum);
     Combined::Number(first.head(), sum / count)
 }

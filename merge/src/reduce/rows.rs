@@ -139,7 +139,7 @@ impl<'a> Reducer<'a> {
             Strategy::Dedup | Strategy::Group => first::dedup(&self.row),
             Strategy::Freshest => first::freshest(&self.row, &mut self.doubts),
             Strategy::Pick => first::pick(&self.row),
-            Strategy::Sum => sum::sum(&self.row),
+            Strategy::Sum => sum::sum(&self.row, &mut self.doubts),
             Strategy::Min => min_max::choose(&self.row, &mut self.doubts, min_max::is_less),
             Strategy::Max => min_max::choose(&self.row, &mut self.doubts, min_max::is_more),
             Strategy::Mean => mean::mean(&self.row, &mut self.doubts),

@@ -1,11 +1,11 @@
 //! IEEE addition, compensated as Prometheus does it (decision 20).
 
-use super::Combined;
 use super::rows::RowSample;
-use crate::kahan::Kahan;
+use super::{Combined, Doubts};
+use crate::kahan::{Kahan, have_cancelled, is_small_whole};
 
 /// The sum of the groups' values.
-pub(super) fn sum<'a>(row: &[RowSample<'a>]) -> Combined<'a> {
+pub(super) fn sum<'a>(row: &[RowSample<'a>], doubts: &mut Doubts) -> Combined<'a> {
     match row {
         [] => Combined::Nothing,
         [only] => Combined::Pair(only.pair()),
@@ -15,9 +15,17 @@ pub(super) fn sum<'a>(row: &[RowSample<'a>]) -> Combined<'a> {
             for sample in rest {
                 total.add(sample.number());
             }
-            Combined::Number(first.head(), total.signed_total())
+            let total = total.signed_total();
+            doubts.has_cancelled_sum |= is_cancelled(row, total);
+            Combined::Number(first.head(), total)
         }
     }
+}
+
+/// Whether the parts are so much larger than their sum that what each has lost may show.
+pub(super) fn is_cancelled(row: &[RowSample<'_>], total: f64) -> bool {
+    let size: f64 = row.iter().map(|sample| sample.number().abs()).sum();
+    have_cancelled(size, total) && !row.iter().all(|sample| is_small_whole(sample.number()))
 }
 
 #[cfg(test)]
