@@ -3,7 +3,8 @@
 //! Models three origins of 8 MB each (1,000 series of 240 points): reading all three, combining, and
 //! writing the answer, in steps as a shard does it. Bytes per second count what the origins sent.
 //! `distinct` has other series in every origin, as shards of a fleet do; `equal` has the same series
-//! everywhere, as the partial results of an aggregation and HA replicas do.
+//! everywhere, as the partial results of an aggregation and HA replicas do, and `identical` has the
+//! same values too, as groups that scrape the same targets mostly do.
 //!
 //! Before the timings it prints figures for each case: the median CPU time of a merge, beside a copy
 //! of the same bytes (the least that touching them can cost) and simd-json building its tapes of
@@ -38,13 +39,19 @@ struct Case {
     name: &'static str,
     query: &'static str,
     shared_labels: bool,
+    /// Whether every origin has the same values.
+    same_values: bool,
     /// Whether the origins are replicas of one group.
     replicas: bool,
 }
 
-const CASES: [Case; 8] = [
+const CASES: [Case; 9] = [
     Case::groups("dedup_distinct", "x", false),
     Case::groups("dedup_equal", "x", true),
+    Case {
+        same_values: true,
+        ..Case::groups("dedup_identical", "x", true)
+    },
     Case {
         replicas: true,
         ..Case::groups("coalesce_replicas", "x", true)
@@ -63,6 +70,7 @@ impl Case {
             name,
             query,
             shared_labels,
+            same_values: false,
             replicas: false,
         }
     }
@@ -93,7 +101,7 @@ impl Case {
         for origin in 0..ORIGINS {
             let fixture = RangeAnswer {
                 shared_labels: self.shared_labels,
-                ..RangeAnswer::EIGHT_MB.of_origin(origin)
+                ..RangeAnswer::EIGHT_MB.of_origin(if self.same_values { 0 } else { origin })
             };
             let body = fixture.json().into_bytes();
             let (group, member) = if self.replicas {

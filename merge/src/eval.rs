@@ -10,7 +10,6 @@ pub(crate) mod binary;
 pub(crate) mod env;
 pub(crate) mod error;
 pub(crate) mod function;
-pub(crate) mod kahan;
 pub(crate) mod keys;
 pub(crate) mod native;
 pub(crate) mod pace;
@@ -166,7 +165,6 @@ async fn range_of<'a>(
 
 /// The samples of a column, with their times.
 fn samples_of<'a>(env: &Env<'a>, grid: &Grid, series: &Series<'a>) -> Outcome<Samples<'a>> {
-    let full = |_| EvalError::Limit("arena bytes");
     let column = &series.column;
     let present = column
         .floats
@@ -176,7 +174,7 @@ fn samples_of<'a>(env: &Env<'a>, grid: &Grid, series: &Series<'a>) -> Outcome<Sa
     let floats = env
         .bump
         .try_alloc_slice_fill_copy(present, (0i64, ABSENT))
-        .map_err(full)?;
+        .map_err(value::full)?;
     let with_value = column
         .floats
         .iter()
@@ -193,7 +191,7 @@ fn samples_of<'a>(env: &Env<'a>, grid: &Grid, series: &Series<'a>) -> Outcome<Sa
     Ok(Samples {
         labels: series.labels,
         floats,
-        histograms: env.bump.try_alloc_slice_copy(&histograms).map_err(full)?,
+        histograms: value::slice(env.bump, &histograms)?,
     })
 }
 

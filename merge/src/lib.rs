@@ -37,6 +37,7 @@ mod document;
 mod error;
 mod eval;
 mod execute;
+mod kahan;
 mod labels;
 pub mod limits;
 mod merge;
@@ -44,6 +45,8 @@ mod number;
 mod parse;
 mod plan;
 pub mod query;
+#[cfg(test)]
+mod random;
 mod reduce;
 mod sample;
 mod series;

@@ -9,6 +9,17 @@ const EXACT_POWERS: [f64; 23] = [
     1e17, 1e18, 1e19, 1e20, 1e21, 1e22,
 ];
 
+/// Powers of five, as many.
+const FIVES: [u64; EXACT_POWERS.len()] = {
+    let mut fives = [1; EXACT_POWERS.len()];
+    let mut at = 1;
+    while at < fives.len() {
+        fives[at] = 5 * fives[at - 1];
+        at += 1;
+    }
+    fives
+};
+
 /// Returns the double nearest to `mantissa / 10^scale`, of at most 17 digits, or `None` where that is
 /// not easily told.
 #[inline]
@@ -25,26 +36,25 @@ pub(crate) fn quotient(mantissa: u64, scale: u8) -> Option<f64> {
 /// Settles which double is nearest to `mantissa / 10^scale`, given one that was rounded twice.
 fn settle(mantissa: u64, scale: u8, near: f64) -> Option<f64> {
     const MANTISSA_MAX: u64 = 100_000_000_000_000_000;
-    if scale > 19 || mantissa >= MANTISSA_MAX {
+    if mantissa >= MANTISSA_MAX {
         return None;
     }
-    // `near` is `significand * 2^exponent`; all is multiplied by `10^scale * 2^(1 - exponent)`, so
-    // that even half a unit of its last place is a whole number: `power`.
-    let power = i128::from(10u64.pow(u32::from(scale)));
+    // `near` is `significand * 2^exponent`; all is multiplied by `5^scale * 2^(5 - exponent)`, so that
+    // even half a unit of its last place is a whole number: `half`.
+    let half = FIVES.get(usize::from(scale))? << 4;
     let bits = near.to_bits();
     let significand = (bits & ((1 << 52) - 1)) | 1 << 52;
-    let shift = 1076 - (bits >> 52);
-    // Both products are about equal and below 2^54 * 2^64.
-    let off = (i128::from(mantissa) << shift) - 2 * i128::from(significand) * power;
+    let shift = 1080 - u32::from(scale) - (bits >> 52) as u32;
+    // Two products that are less than four halves apart: the lower 64 bits tell their difference.
+    let exact = mantissa.checked_shl(shift).unwrap_or(0);
+    let off = exact.wrapping_sub((2 * significand).wrapping_mul(half)) as i64;
     // Beside a power of two the places differ in size; half-way cases are rare.
     let is_inner = significand > (1 << 52) + 1 && significand < (1 << 53) - 1;
-    match off {
-        _ if !is_inner => None,
-        _ if off.abs() < power => Some(near),
-        _ if power < off && off < 3 * power => Some(f64::from_bits(bits + 1)),
-        _ if -3 * power < off && off < -power => Some(f64::from_bits(bits - 1)),
-        _ => None,
-    }
+    let is_told = is_inner && off.unsigned_abs() != half;
+    // Which way it is off is anybody's guess: that is told without a branch.
+    let half = half as i64;
+    let step = i64::from(off > half) - i64::from(off < -half);
+    is_told.then(|| f64::from_bits(bits.wrapping_add_signed(step)))
 }
 
 /// Reads any number that Prometheus, or a server like it, may write inside quotes.

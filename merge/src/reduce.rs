@@ -6,6 +6,7 @@
 
 mod first;
 mod histograms;
+mod in_step;
 mod mean;
 mod min_max;
 mod rows;
@@ -16,6 +17,7 @@ use crate::sample::{Histogram, PointCursor, Points, canonical_pair};
 use crate::series::Series;
 use crate::strategy::Strategy;
 use crate::write::{Output, write_labels};
+use in_step::Lane;
 use rows::RowSample;
 
 /// Where a series came from.
@@ -33,6 +35,8 @@ pub(crate) struct Doubts {
     pub(crate) has_unpaired_mean: bool,
     /// A sum under a mean was infinite.
     pub(crate) has_infinite_mean: bool,
+    /// Groups' sums have cancelled out, and what each has lost may show.
+    pub(crate) has_cancelled_sum: bool,
     /// The smallest or largest values were zeros of both signs.
     pub(crate) has_mixed_zeros: bool,
     /// A numeric strategy met a native histogram.
@@ -91,6 +95,8 @@ pub(crate) struct Reducer<'a> {
     /// What is left to copy.
     copy: Points<'a>,
     row: Vec<RowSample<'a>>,
+    /// The sources, while they are in step.
+    lanes: Vec<Lane<'a>>,
     stage: Stage,
     groups: usize,
     /// Nothing of this series is written yet.
@@ -117,6 +123,7 @@ impl<'a> Reducer<'a> {
             sources: Vec::new(),
             copy: Points::default(),
             row: Vec::new(),
+            lanes: Vec::new(),
             stage: Stage::Idle,
             groups: 0,
             is_unwritten: true,
@@ -215,7 +222,7 @@ impl<'a> Reducer<'a> {
             used += match self.stage {
                 Stage::Idle => return used,
                 Stage::Copy => self.copy_text(out, units - used),
-                Stage::Floats => self.float_row(out),
+                Stage::Floats => self.float_rows(out, units - used),
                 Stage::Histograms => self.histogram_row(out),
             };
         }

@@ -11,7 +11,7 @@ mod read;
 use std::cell::Cell;
 
 use crate::number::{parse_float, quotient};
-pub(crate) use form::Form;
+pub(crate) use form::{Form, Plain};
 pub(crate) use read::canonical_pair;
 
 /// Pairs are read from a window of this many bytes; a canonical one is shorter: at most 20 bytes of
@@ -256,12 +256,28 @@ impl<'a> PointCursor<'a> {
         }
     }
 
+    /// Returns the form of the current pair.
+    pub(crate) fn form(&self) -> Form {
+        self.form
+    }
+
+    /// Returns the current pair and what comes after it in its segment.
+    pub(crate) fn text(&self) -> &'a [u8] {
+        self.text
+    }
+
     /// Goes to the next sample.
     #[inline]
     pub(crate) fn advance(&mut self) {
         let Some(point) = self.current else { return };
         // The comma is skipped too; after the last pair there is none.
-        self.text = self.text.get(point.length() + 1..).unwrap_or_default();
+        self.go_to(self.text.get(point.length() + 1..).unwrap_or_default());
+    }
+
+    /// Goes to the pair that begins `text`, which is what is left of the segment after some pair.
+    #[inline]
+    pub(crate) fn go_to(&mut self, text: &'a [u8]) {
+        self.text = text;
         if self.text.is_empty() {
             match self.more {
                 Some(segment) => {

@@ -89,6 +89,18 @@ pub(crate) fn write_labels(out: &mut Vec<u8>, set: &LabelSet<'_>) {
     out.push(b'}');
 }
 
+/// Appends a list.
+pub(crate) fn write_list<T>(out: &mut Vec<u8>, items: &[T], put: impl Fn(&mut Vec<u8>, &T)) {
+    out.push(b'[');
+    for (at, item) in items.iter().enumerate() {
+        if at > 0 {
+            out.push(b',');
+        }
+        put(out, item);
+    }
+    out.push(b']');
+}
+
 /// Appends `,"name":["…"]`, or nothing for an empty list.
 pub(crate) fn write_texts(out: &mut Vec<u8>, name: &str, texts: &[String]) {
     if texts.is_empty() {
@@ -96,14 +108,8 @@ pub(crate) fn write_texts(out: &mut Vec<u8>, name: &str, texts: &[String]) {
     }
     out.push(b',');
     write_string(out, name);
-    out.extend_from_slice(b":[");
-    for (at, text) in texts.iter().enumerate() {
-        if at > 0 {
-            out.push(b',');
-        }
-        write_string(out, text);
-    }
-    out.push(b']');
+    out.push(b':');
+    write_list(out, texts, |out, text| write_string(out, text));
 }
 
 /// Returns an error envelope.

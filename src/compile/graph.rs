@@ -367,14 +367,19 @@ fn pool(context: &mut Context<'_>, roster: &Roster<'_>, entry: &Entry<'_>) -> Op
     })
 }
 
+/// Whether a mechanism, as written, is a time series merge.
+pub(super) fn is_merge(word: &str) -> bool {
+    // Contract: any name that starts so, such as `tsmerge`.
+    word.starts_with("tsm") || word == "time_series_merge"
+}
+
 fn mechanism(context: &mut Context<'_>, at: &Path, alb: &Alb) -> Option<Mechanism> {
     let written = alb.mechanism.as_deref();
     let word = context.pick_text(at, written, defaults::MECHANISM);
     let known = MECHANISMS.iter().find(|(name, _)| *name == word);
     match known.map(|(_, mechanism)| *mechanism) {
         Some(mechanism) => Some(mechanism),
-        // Contract: any name that starts so, such as `tsmerge`.
-        None if word.starts_with("tsm") => Some(Mechanism::TimeSeriesMerge),
+        None if is_merge(&word) => Some(Mechanism::TimeSeriesMerge),
         None => {
             let hint = schema::hint(&word, MECHANISMS.iter().map(|(name, _)| *name));
             let mechanism = word;

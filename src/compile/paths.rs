@@ -112,6 +112,9 @@ pub(super) fn compile(
     }
     let mut rules: Vec<PathRule> = rules.into_iter().map(|(_, rule)| rule).collect();
     rules.extend(by_default(&common, &rules));
+    if live == Live::Alb && merges(entry) {
+        rules.extend(no_admin(&common, &rules));
+    }
     // Stable: entries of one path stay in written order.
     rules.sort_by_key(|rule| match rule.matching {
         Matching::Exact => (0, 0),
@@ -140,6 +143,36 @@ fn by_default(common: &Common, entries: &[PathRule]) -> Option<PathRule> {
     rule.edits = boxed(common.edits.clone());
     rule.cors = common.cors.clone().unwrap_or(Cors::Legacy);
     (rule.methods != Methods::default()).then_some(rule)
+}
+
+fn merges(entry: &Entry<'_>) -> bool {
+    let alb = entry.written.alb.as_ref();
+    alb.and_then(|alb| alb.mechanism.as_deref())
+        .is_some_and(super::graph::is_merge)
+}
+
+/// A merge refuses the admin API, which would change one member only, unless an entry says otherwise. Contract:
+/// time series page, 1.
+fn no_admin(common: &Common, entries: &[PathRule]) -> Option<PathRule> {
+    const PATH: &str = "/api/v1/admin";
+    if entries.iter().any(|entry| entry.path.starts_with(PATH)) {
+        return None;
+    }
+    let mut edits = Edits::default();
+    let json = Edit::set("Content-Type", "application/json");
+    edits.response_headers.push(json);
+    Some(PathRule {
+        path: PATH.into(),
+        label: PATH.into(),
+        handler: Handler::Local(LocalAnswer {
+            status: 400,
+            body: Box::from(defaults::REFUSED_API_BODY.as_bytes()),
+        }),
+        authenticator: common.authenticator,
+        cors: common.cors.clone().unwrap_or(Cors::Legacy),
+        edits: boxed(edits),
+        ..PathRule::all()
+    })
 }
 
 fn rule(

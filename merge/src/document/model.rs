@@ -5,21 +5,9 @@ use std::collections::BTreeMap;
 use super::tests::{Says, data, merge_in, text};
 use super::*;
 use crate::limits::STEP_UNITS_MIN;
-
-struct Random(u64);
+use crate::random::Random;
 
 impl Random {
-    fn below(&mut self, bound: usize) -> usize {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        ((self.0 >> 8) % bound as u64) as usize
-    }
-
-    fn of<T: Copy>(&mut self, all: &[T]) -> T {
-        all[self.below(all.len())]
-    }
-
     /// White space, mostly none.
     fn space(&mut self) -> &'static str {
         self.of(&["", "", "", "", " ", "\n\t"])

@@ -37,6 +37,17 @@ impl Env<'_> {
         );
     }
 
+    /// Adds what others have said, as they said it.
+    pub(crate) fn pass_on(&self, warnings: Vec<String>, infos: Vec<String>) {
+        let mut notes = self.notes.borrow_mut();
+        for text in warnings {
+            note(&mut notes.warnings, text);
+        }
+        for text in infos {
+            note(&mut notes.infos, text);
+        }
+    }
+
     /// Adds `PromQL info: {text}`.
     pub(crate) fn inform(&self, text: &str) {
         note(

@@ -20,6 +20,7 @@ mod sort;
 
 use super::env::Env;
 use super::error::{EvalError, Outcome};
+use super::unite::drop_names;
 use super::value::{Series, Value};
 use crate::plan::Grid;
 use crate::query::Node;
@@ -109,7 +110,7 @@ fn since(function: &str) -> (u32, u32) {
 
 /// A vector whose series lose their metric name.
 async fn unnamed<'a>(env: &Env<'a>, series: Vec<Series<'a>>) -> Outcome<Value<'a>> {
-    Ok(Value::Vector(settle::drop_names(env, series).await?))
+    Ok(Value::Vector(drop_names(env, series).await?))
 }
 
 /// What is said of a function that is not known here.

@@ -7,7 +7,8 @@ use std::collections::HashMap;
 
 use bumpalo::Bump;
 
-use super::error::{EvalError, Outcome};
+use super::error::Outcome;
+use super::value::slice;
 use crate::labels::Label;
 use crate::query::Grouping;
 
@@ -111,10 +112,7 @@ impl<'a> Keys<'a> {
         }
         let key: &'a [Label<'a>] = match self.scratch.len() == labels.len() {
             true => labels,
-            false => self
-                .bump
-                .try_alloc_slice_copy(&self.scratch)
-                .map_err(|_| EvalError::Limit("arena bytes"))?,
+            false => slice(self.bump, &self.scratch)?,
         };
         let number = self.labels.len();
         self.numbers.insert(key, number);

@@ -19,7 +19,7 @@ mod tests;
 
 use bumpalo::Bump;
 
-use super::error::{EvalError, Outcome};
+use super::error::Outcome;
 use crate::number::write_float;
 pub(crate) use arithmetic::Accumulator;
 
@@ -215,8 +215,4 @@ impl<'a> Histogram<'a> {
             .chain(above)
             .filter(|bucket| bucket.count != 0.0)
     }
-}
-
-fn full<E>(_: E) -> EvalError {
-    EvalError::Limit("arena bytes")
 }

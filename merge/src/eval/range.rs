@@ -14,14 +14,12 @@ mod rank;
 mod tests;
 mod window;
 
-use std::cmp::Ordering;
-use std::collections::BTreeSet;
-
 use super::env::Env;
 use super::error::{EvalError, Outcome};
 use super::native::Histogram;
+use super::unite::refuse_twice;
 use super::value::{ABSENT, Column, Samples, Series, Value, Windows, is_absent, without_name};
-use crate::labels::{Label, compare};
+use crate::labels::Label;
 use crate::plan::Grid;
 use window::{Track, Window};
 
@@ -29,8 +27,6 @@ use window::{Track, Window};
 const CHUNK: usize = 1024;
 /// Units for a sample of a simple loop.
 const SAMPLE_UNITS: usize = 4;
-/// Units for a comparison of two label sets.
-const LABELS_UNITS: usize = 64;
 
 /// What is made of a window.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -178,7 +174,9 @@ pub(crate) async fn call<'a>(
         note_counter(env, kind, one.labels, &column);
         made.push(Series { labels, column });
     }
-    refuse_duplicates(env, &made).await?;
+    // Names are dropped, so two series may have become one. Series of one name are still in order.
+    let labels: Vec<_> = made.iter().map(|one| one.labels).collect();
+    refuse_twice(env, &labels).await?;
     Ok(Value::Vector(made))
 }
 
@@ -349,35 +347,6 @@ fn note_counter(env: &Env<'_>, function: Function, labels: &[Label<'_>], column:
              _total/_sum/_count/_bucket: {name:?}"
         ));
     }
-}
-
-/// Names are dropped, so two series may have become one. Series of one name are still in order.
-async fn refuse_duplicates(env: &Env<'_>, series: &[Series<'_>]) -> Outcome<()> {
-    let twice =
-        || EvalError::Execution("vector cannot contain metrics with the same labelset".to_owned());
-    let mut is_sorted = true;
-    for pair in series.windows(2) {
-        env.pace.spend(LABELS_UNITS).await;
-        match compare(pair[0].labels, pair[1].labels) {
-            Ordering::Less => {}
-            Ordering::Equal => return Err(twice()),
-            Ordering::Greater => {
-                is_sorted = false;
-                break;
-            }
-        }
-    }
-    if is_sorted {
-        return Ok(());
-    }
-    let mut seen = BTreeSet::new();
-    for one in series {
-        env.pace.spend(8 * LABELS_UNITS).await;
-        if !seen.insert(one.labels) {
-            return Err(twice());
-        }
-    }
-    Ok(())
 }
 
 impl Context<'_, '_> {

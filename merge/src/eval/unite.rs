@@ -1,13 +1,14 @@
 //! Series that an operation has given the same labels become one, as long as no step has a sample
 //! of both.
 
-use std::collections::HashMap;
+use std::cmp::Ordering;
+use std::collections::{BTreeSet, HashMap};
 
 use super::env::Env;
 use super::error::{EvalError, Outcome};
 use super::keys::NAME;
 use super::value::{Column, Series, is_absent, without_name};
-use crate::labels::Label;
+use crate::labels::{Label, compare};
 
 /// So many steps are worked on in one go.
 pub(super) const STEPS_AT_ONCE: usize = 4096;
@@ -63,6 +64,36 @@ pub(super) async fn unite<'a>(
         }
     }
     Ok(conflict.map_or(Ok(united), Err))
+}
+
+/// Refuses two series of the same labels, at whatever steps they have samples. Of series in order only neighbours are
+/// compared.
+pub(crate) async fn refuse_twice(env: &Env<'_>, series: &[&[Label<'_>]]) -> Outcome<()> {
+    /// Of one comparison of label sets.
+    const UNITS: usize = 64;
+    let mut is_sorted = true;
+    for pair in series.windows(2) {
+        env.pace.spend(UNITS).await;
+        match compare(pair[0], pair[1]) {
+            Ordering::Less => {}
+            Ordering::Equal => return Err(same_labels()),
+            Ordering::Greater => {
+                is_sorted = false;
+                break;
+            }
+        }
+    }
+    if is_sorted {
+        return Ok(());
+    }
+    let mut seen = BTreeSet::new();
+    for labels in series {
+        env.pace.spend(8 * UNITS).await;
+        if !seen.insert(*labels) {
+            return Err(same_labels());
+        }
+    }
+    Ok(())
 }
 
 /// Copies the samples of `from` to where `into` has none. Returns the first step where both have.

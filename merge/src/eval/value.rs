@@ -101,7 +101,7 @@ impl<'a> Column<'a> {
         let steps = self.floats.len();
         if self.histograms.is_none() {
             let room = bump.try_alloc_slice_fill_copy(steps, None);
-            self.histograms = Some(room.map_err(|_| EvalError::Limit("arena bytes"))?);
+            self.histograms = Some(room.map_err(full)?);
         }
         if let Some(all) = &mut self.histograms {
             all[step] = Some(histogram);
@@ -150,10 +150,19 @@ impl Windows {
     }
 }
 
+/// The error of a full arena.
+pub(crate) fn full<E>(_: E) -> EvalError {
+    EvalError::Limit("arena bytes")
+}
+
+/// A copy in the arena.
+pub(crate) fn slice<'a, T: Copy>(bump: &'a Bump, items: &[T]) -> Outcome<&'a [T]> {
+    Ok(bump.try_alloc_slice_copy(items).map_err(full)?)
+}
+
 /// A column of numbers, all `value`.
 pub(crate) fn numbers(bump: &Bump, steps: usize, value: f64) -> Outcome<&mut [f64]> {
-    bump.try_alloc_slice_fill_copy(steps, value)
-        .map_err(|_| EvalError::Limit("arena bytes"))
+    bump.try_alloc_slice_fill_copy(steps, value).map_err(full)
 }
 
 /// A label set in the arena, sorted by name, empty values left out.
@@ -162,21 +171,18 @@ pub(crate) fn label_set<'a>(bump: &'a Bump, labels: &[Label<'a>]) -> Outcome<&'a
         .iter()
         .filter(|label| !label.value.is_empty())
         .count();
-    let full = || EvalError::Limit("arena bytes");
     if kept == labels.len() && labels.is_sorted_by(|a, b| a.name < b.name) {
-        return Ok(bump.try_alloc_slice_copy(labels).map_err(|_| full())?);
+        return slice(bump, labels);
     }
     let mut own: Vec<Label<'a>> = labels.to_vec();
     own.retain(|label| !label.value.is_empty());
     own.sort_unstable();
-    Ok(bump.try_alloc_slice_copy(&own).map_err(|_| full())?)
+    slice(bump, &own)
 }
 
 /// A text in the arena.
 pub(crate) fn text<'a>(bump: &'a Bump, text: &str) -> Outcome<&'a str> {
-    Ok(bump
-        .try_alloc_str(text)
-        .map_err(|_| EvalError::Limit("arena bytes"))?)
+    Ok(bump.try_alloc_str(text).map_err(full)?)
 }
 
 /// Drops the metric name. Labels are sorted by name, but others may come before `__name__`.

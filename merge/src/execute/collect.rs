@@ -5,7 +5,7 @@ use crate::error::MemberFailure;
 use crate::eval::env::Env;
 use crate::eval::error::{EvalError, Outcome};
 use crate::eval::native::Histogram;
-use crate::eval::value::Samples;
+use crate::eval::value::{Samples, slice};
 use crate::labels::compare;
 use crate::parse::Reader;
 use crate::sample::{PointCursor, Points};
@@ -29,19 +29,7 @@ pub(super) async fn collect<'a>(
         }
     }
     let parsed = reader.finish(200).map_err(failed)?;
-    {
-        let mut notes = env.notes.borrow_mut();
-        for text in parsed.warnings {
-            if !notes.warnings.contains(&text) {
-                notes.warnings.push(text);
-            }
-        }
-        for text in parsed.infos {
-            if !notes.infos.contains(&text) {
-                notes.infos.push(text);
-            }
-        }
-    }
+    env.pass_on(parsed.warnings, parsed.infos);
     let mut samples = Vec::with_capacity(parsed.series.len());
     for series in &parsed.series {
         let mut floats = Vec::new();
@@ -57,11 +45,10 @@ pub(super) async fn collect<'a>(
             env.pace.spend(64 + 4 * histogram.text.len()).await;
             histograms.push((histogram.time_ms, read));
         }
-        let full = |_| EvalError::Limit("arena bytes");
         samples.push(Samples {
             labels: series.set.labels,
-            floats: env.bump.try_alloc_slice_copy(&floats).map_err(full)?,
-            histograms: env.bump.try_alloc_slice_copy(&histograms).map_err(full)?,
+            floats: slice(env.bump, &floats)?,
+            histograms: slice(env.bump, &histograms)?,
         });
     }
     let pair = parsed.pair.map_or(&[][..], |pair| pair.text);
@@ -71,10 +58,9 @@ pub(super) async fn collect<'a>(
     };
     if let Some(sample) = PointCursor::new(pair).current() {
         let floats = [(sample.time_ms(), sample.number())];
-        let full = |_| EvalError::Limit("arena bytes");
         samples.push(Samples {
             labels: &[],
-            floats: env.bump.try_alloc_slice_copy(&floats).map_err(full)?,
+            floats: slice(env.bump, &floats)?,
             histograms: &[],
         });
     }
@@ -86,7 +72,6 @@ pub(super) async fn join<'a>(
     env: &Env<'a>,
     parts: &[Vec<Samples<'a>>],
 ) -> Outcome<Vec<Samples<'a>>> {
-    let full = |_| EvalError::Limit("arena bytes");
     if let [only] = parts {
         return Ok(only.iter().map(|one| Samples { ..*one }).collect());
     }
@@ -116,8 +101,8 @@ pub(super) async fn join<'a>(
         env.pace.spend(24 * parts.len()).await;
         joined.push(Samples {
             labels: first.labels,
-            floats: env.bump.try_alloc_slice_copy(&floats).map_err(full)?,
-            histograms: env.bump.try_alloc_slice_copy(&histograms).map_err(full)?,
+            floats: slice(env.bump, &floats)?,
+            histograms: slice(env.bump, &histograms)?,
         });
     }
 }

@@ -1,9 +1,11 @@
 //! Writes the value of a whole query as a server would, up to the warnings.
 
 use crate::eval::env::Env;
-use crate::eval::error::{EvalError, Outcome};
-use crate::eval::value::{Samples, Series, Value, is_absent};
-use crate::labels::{LabelSet, compare};
+use crate::eval::error::Outcome;
+use crate::eval::native::Histogram;
+use crate::eval::unite::refuse_twice;
+use crate::eval::value::{Column, Samples, Series, Value, is_absent};
+use crate::labels::{Label, LabelSet, compare};
 use crate::merge::conclude::LIMIT_WARNING;
 use crate::number::{write_float, write_time};
 use crate::plan::{Grid, Local};
@@ -28,7 +30,7 @@ pub(super) async fn write(
             out.put(b"\"matrix\",\"result\":[");
             let whole = Series {
                 labels: &[],
-                column: crate::eval::value::Column {
+                column: Column {
                     floats: column,
                     histograms: None,
                 },
@@ -45,7 +47,7 @@ pub(super) async fn write(
             room.push(b']');
         }
         Value::Vector(mut series) => {
-            refuse_duplicates(env, &grid, &mut series, local.is_instant).await?;
+            refuse_duplicates(env, &series).await?;
             match local.is_instant {
                 true => {
                     out.put(b"\"vector\",\"result\":[");
@@ -86,35 +88,23 @@ fn cut_off(env: &Env<'_>, series: &mut Vec<Series<'_>>, limit: Option<u64>) {
     series.retain(|one| !one.column.is_empty());
     if series.len() > limit {
         series.truncate(limit);
-        env.notes
-            .borrow_mut()
-            .warnings
-            .push(LIMIT_WARNING.to_owned());
+        env.pass_on(vec![LIMIT_WARNING.to_owned()], Vec::new());
     }
 }
 
-/// Two series of one label set are an error, of an instant query only where both have a sample.
-async fn refuse_duplicates(
-    env: &Env<'_>,
-    grid: &Grid,
-    series: &mut [Series<'_>],
-    is_instant: bool,
-) -> Outcome<()> {
-    let mut order: Vec<&Series<'_>> = series.iter().filter(|one| !one.column.is_empty()).collect();
-    order.sort_by(|a, b| compare(a.labels, b.labels));
-    env.pace.spend(64 * order.len() + grid.count).await;
-    let _ = is_instant;
-    for pair in order.windows(2) {
-        if pair[0].labels == pair[1].labels {
-            return Err(EvalError::Execution(
-                "vector cannot contain metrics with the same labelset".to_owned(),
-            ));
+/// Two series of one label set are an error, at whatever steps they have samples.
+async fn refuse_duplicates(env: &Env<'_>, series: &[Series<'_>]) -> Outcome<()> {
+    let mut labels = Vec::with_capacity(series.len());
+    for one in series {
+        env.pace.spend(8 + one.column.floats.len() / 16).await;
+        if !one.column.is_empty() {
+            labels.push(one.labels);
         }
     }
-    Ok(())
+    refuse_twice(env, &labels).await
 }
 
-fn labels(out: &mut Vec<u8>, labels: &[crate::labels::Label<'_>]) {
+fn labels(out: &mut Vec<u8>, labels: &[Label<'_>]) {
     write_labels(out, &LabelSet { labels, text: None });
 }
 
@@ -124,6 +114,14 @@ fn pair(out: &mut Vec<u8>, time_ms: i64, value: f64) {
     out.extend_from_slice(b",\"");
     write_float(out, value);
     out.extend_from_slice(b"\"]");
+}
+
+fn histogram_pair(out: &mut Vec<u8>, time_ms: i64, histogram: &Histogram<'_>) {
+    out.push(b'[');
+    write_time(out, time_ms);
+    out.push(b',');
+    histogram.write(out);
+    out.push(b']');
 }
 
 async fn vector(env: &Env<'_>, out: &mut Output, grid: &Grid, series: &[Series<'_>]) {
@@ -141,11 +139,8 @@ async fn vector(env: &Env<'_>, out: &mut Output, grid: &Grid, series: &[Series<'
         labels(room, one.labels);
         match one.column.histogram(0) {
             Some(histogram) => {
-                room.extend_from_slice(b",\"histogram\":[");
-                write_time(room, grid.start_ms);
-                room.push(b',');
-                histogram.write(room);
-                room.push(b']');
+                room.extend_from_slice(b",\"histogram\":");
+                histogram_pair(room, grid.start_ms, histogram);
             }
             None => {
                 room.extend_from_slice(b",\"value\":");
@@ -158,54 +153,16 @@ async fn vector(env: &Env<'_>, out: &mut Output, grid: &Grid, series: &[Series<'
     }
 }
 
-async fn matrix(env: &Env<'_>, out: &mut Output, grid: &Grid, series: &[Series<'_>]) {
+async fn matrix(env: &Env<'_>, out: &mut Output, grid: &Grid, all: &[Series<'_>]) {
     let mut is_first = true;
-    for one in series {
-        if one.column.is_empty() {
-            continue;
-        }
-        out.put(if std::mem::take(&mut is_first) {
-            b""
-        } else {
-            b","
-        });
-        out.put(b"{\"metric\":");
-        labels(out.room(), one.labels);
-        let mut opened = false;
-        for (at, value) in one.column.floats.iter().enumerate() {
-            if is_absent(*value) {
-                continue;
-            }
-            let room = out.room();
-            let open: &[u8] = if std::mem::replace(&mut opened, true) {
-                b","
-            } else {
-                b",\"values\":["
-            };
-            room.extend_from_slice(open);
-            pair(room, grid.time(at), *value);
-            env.pace.spend(24).await;
-        }
-        out.put(if opened { b"]" } else { b"" });
-        let mut opened = false;
-        for at in 0..one.column.floats.len() {
-            let Some(histogram) = one.column.histogram(at) else {
-                continue;
-            };
-            let room = out.room();
-            let open: &[u8] = if std::mem::replace(&mut opened, true) {
-                b",["
-            } else {
-                b",\"histograms\":[["
-            };
-            room.extend_from_slice(open);
-            write_time(room, grid.time(at));
-            room.push(b',');
-            histogram.write(room);
-            room.push(b']');
-            env.pace.spend(256).await;
-        }
-        out.put(if opened { b"]}" } else { b"}" });
+    for one in all {
+        let column = &one.column;
+        let floats = column.floats.iter().enumerate();
+        let floats = floats.filter(|(_, value)| !is_absent(**value));
+        let floats = floats.map(|(at, value)| (grid.time(at), *value));
+        let histograms = (0..column.floats.len())
+            .filter_map(|at| column.histogram(at).map(|one| (grid.time(at), one)));
+        series(env, out, &mut is_first, (one.labels, floats, histograms)).await;
     }
 }
 
@@ -213,46 +170,48 @@ async fn range(env: &Env<'_>, out: &mut Output, (from, to): (i64, i64), all: &[S
     let mut is_first = true;
     for one in all {
         let within = |time: i64| (from..=to).contains(&time);
-        let has_floats = one.floats.iter().any(|(time, _)| within(*time));
-        let has_histograms = one.histograms.iter().any(|(time, _)| within(*time));
-        if !has_floats && !has_histograms {
-            continue;
-        }
-        out.put(if std::mem::take(&mut is_first) {
-            b""
-        } else {
-            b","
-        });
-        out.put(b"{\"metric\":");
-        labels(out.room(), one.labels);
-        let mut opened = false;
-        for (time, value) in one.floats.iter().filter(|(time, _)| within(*time)) {
-            let room = out.room();
-            let open: &[u8] = if std::mem::replace(&mut opened, true) {
-                b","
-            } else {
-                b",\"values\":["
-            };
-            room.extend_from_slice(open);
-            pair(room, *time, *value);
-            env.pace.spend(24).await;
-        }
-        out.put(if opened { b"]" } else { b"" });
-        let mut opened = false;
-        for (time, histogram) in one.histograms.iter().filter(|(time, _)| within(*time)) {
-            let room = out.room();
-            let open: &[u8] = if std::mem::replace(&mut opened, true) {
-                b",["
-            } else {
-                b",\"histograms\":[["
-            };
-            room.extend_from_slice(open);
-            write_time(room, *time);
-            room.push(b',');
-            histogram.write(room);
-            room.push(b']');
-            env.pace.spend(256).await;
-        }
-        out.put(if opened { b"]}" } else { b"}" });
+        let floats = one.floats.iter().copied();
+        let floats = floats.filter(|(time, _)| within(*time));
+        let histograms = one.histograms.iter().copied();
+        let histograms = histograms.filter(|(time, _)| within(*time));
+        series(env, out, &mut is_first, (one.labels, floats, histograms)).await;
     }
+}
+
+/// Writes one series of a matrix, unless it has no sample.
+async fn series<'h>(
+    env: &Env<'_>,
+    out: &mut Output,
+    is_first: &mut bool,
+    (own, floats, histograms): (
+        &[Label<'_>],
+        impl Iterator<Item = (i64, f64)>,
+        impl Iterator<Item = (i64, &'h Histogram<'h>)>,
+    ),
+) {
+    let (mut floats, mut histograms) = (floats.peekable(), histograms.peekable());
+    let (has_floats, has_histograms) = (floats.peek().is_some(), histograms.peek().is_some());
+    if !has_floats && !has_histograms {
+        return;
+    }
+    let comma: &[u8] = if std::mem::take(is_first) { b"" } else { b"," };
+    out.put(comma);
+    out.put(b"{\"metric\":");
+    labels(out.room(), own);
+    let mut before: &[u8] = b",\"values\":[";
+    for (time, value) in floats {
+        let room = out.room();
+        room.extend_from_slice(std::mem::replace(&mut before, b","));
+        pair(room, time, value);
+        env.pace.spend(24).await;
+    }
+    out.put(if has_floats { b"]" } else { b"" });
+    let mut before: &[u8] = b",\"histograms\":[";
+    for (time, histogram) in histograms {
+        let room = out.room();
+        room.extend_from_slice(std::mem::replace(&mut before, b","));
+        histogram_pair(room, time, histogram);
+        env.pace.spend(256).await;
+    }
+    out.put(if has_histograms { b"]}" } else { b"}" });
 }

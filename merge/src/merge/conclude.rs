@@ -346,6 +346,13 @@ impl<'a> Merge<'a> {
             self.merged.retry = Some(Retry::Overflow);
         }
         let has_several = self.groups.len() > 1;
+        if doubts.has_cancelled_sum && has_several {
+            self.doubt(&format!(
+                "{}: sums of replica groups cancel out, and what each has lost may show",
+                self.plan.strategy.name()
+            ));
+            self.merged.retry = Some(Retry::Cancelled);
+        }
         if doubts.has_mixed_zeros && has_several {
             self.merged.retry = Some(Retry::Zeros);
         }
@@ -466,6 +473,18 @@ impl<'a> Merge<'a> {
                     },
                 ..
             }) => (error_status(status), kind, message),
+            // What a server says whose own time is up.
+            Some(SlotFailure {
+                slot,
+                reason: MemberFailure::TimedOut,
+            }) => (
+                503,
+                "timeout".to_owned(),
+                format!(
+                    "query timed out: no replica group answered in time ({})",
+                    name(slot)
+                ),
+            ),
             Some(SlotFailure { slot, reason }) => {
                 let status = reason.status().map_or(502, error_status);
                 let kind = match status {

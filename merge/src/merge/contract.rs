@@ -170,6 +170,9 @@ pub enum Retry {
     /// The sum under an average is infinite, and the average may not be.
     #[error("the sum under an average overflowed")]
     Overflow,
+    /// Sums of replica groups are much larger than their sum.
+    #[error("sums of replica groups cancel out")]
+    Cancelled,
     /// Smallest or largest of several zeros that differ in sign: the first series' is due.
     #[error("zeros of both signs were compared")]
     Zeros,
@@ -182,7 +185,7 @@ impl Retry {
     /// How the second plan is made. It is of use where the first was less careful.
     pub fn care(self) -> Care {
         match self {
-            Self::Histograms | Self::Overflow | Self::Zeros => Care::Aggregates,
+            Self::Histograms | Self::Overflow | Self::Cancelled | Self::Zeros => Care::Aggregates,
             Self::Shared => Care::Samples,
         }
     }

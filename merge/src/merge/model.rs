@@ -1,5 +1,7 @@
 //! A slow and obvious model of the merge, and random inputs that must agree with it.
 
+mod in_step;
+
 use std::collections::{BTreeMap, BTreeSet};
 
 use simd_json::prelude::*;
@@ -8,30 +10,12 @@ use super::*;
 use crate::limits::ARENA_BYTES_DEFAULT;
 use crate::number::write_float;
 use crate::plan::{PlanOptions, plan};
+use crate::random::Random;
 use crate::strategy::Strategy;
 
 type Labels = BTreeMap<String, String>;
 type Samples = BTreeMap<i64, f64>;
 type Data = BTreeMap<Labels, Samples>;
-
-struct Random(u64);
-
-impl Random {
-    fn next(&mut self) -> u64 {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        self.0 >> 8
-    }
-
-    fn below(&mut self, bound: usize) -> usize {
-        (self.next() % bound as u64) as usize
-    }
-
-    fn one_in(&mut self, chances: usize) -> bool {
-        self.below(chances) == 0
-    }
-}
 
 const LABEL_SETS: [&[(&str, &str)]; 7] = [
     &[],
@@ -287,6 +271,18 @@ fn merge_shuffled(
     specs: &[GroupSpec],
     groups: &[Vec<Option<Data>>],
     is_vector: bool,
+) -> Merged {
+    merge_rendered(random, plan, specs, groups, is_vector, render)
+}
+
+/// The same in a given form.
+fn merge_rendered(
+    random: &mut Random,
+    plan: &Plan,
+    specs: &[GroupSpec],
+    groups: &[Vec<Option<Data>>],
+    is_vector: bool,
+    render: fn(&mut Random, &Data, bool) -> Vec<u8>,
 ) -> Merged {
     let arena = Arena::new(ARENA_BYTES_DEFAULT, groups.iter().map(Vec::len).sum());
     let mut merge = Merge::new(&arena, plan, specs, MergeOptions::default());

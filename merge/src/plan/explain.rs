@@ -7,7 +7,7 @@ use super::{Ask, Plan, Variant, Window};
 use crate::merge::GroupSpec;
 use crate::query::print::print_outline;
 use crate::query::{Kind, Node};
-use crate::write::write_string;
+use crate::write::{write_list, write_string};
 
 /// One sub-query.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -163,16 +163,16 @@ impl Explanation {
         out.extend_from_slice(b"{\"exact\":");
         out.extend_from_slice(if self.is_exact() { b"true" } else { b"false" });
         out.extend_from_slice(b",\"reasons\":");
-        list(&mut out, &self.reasons, |out, reason| {
+        write_list(&mut out, &self.reasons, |out, reason| {
             write_string(out, reason)
         });
         if let Some(refusal) = &self.refusal {
             field(&mut out, "refusal", refusal);
         }
         out.extend_from_slice(b",\"subqueries\":");
-        list(&mut out, &self.parts, part_json);
+        write_list(&mut out, &self.parts, part_json);
         out.extend_from_slice(b",\"local\":");
-        list(&mut out, &self.operators, |out, (depth, text)| {
+        write_list(&mut out, &self.operators, |out, (depth, text)| {
             out.extend_from_slice(format!("{{\"depth\":{depth}").as_bytes());
             field(out, "operator", text);
             out.push(b'}');
@@ -184,7 +184,7 @@ impl Explanation {
 
 fn part_json(out: &mut Vec<u8>, part: &PartSaid) {
     out.extend_from_slice(b"{\"queries\":");
-    list(out, &part.variants, |out, (name, text)| {
+    write_list(out, &part.variants, |out, (name, text)| {
         out.push(b'{');
         write_string(out, "variant");
         out.push(b':');
@@ -195,7 +195,7 @@ fn part_json(out: &mut Vec<u8>, part: &PartSaid) {
         out.push(b'}');
     });
     out.extend_from_slice(b",\"by_group\":");
-    list(out, &part.texts, |out, (group, text)| {
+    write_list(out, &part.texts, |out, (group, text)| {
         out.push(b'{');
         write_string(out, "group");
         out.push(b':');
@@ -218,17 +218,6 @@ fn field(out: &mut Vec<u8>, name: &str, text: &str) {
     write_string(out, name);
     out.push(b':');
     write_string(out, text);
-}
-
-fn list<T>(out: &mut Vec<u8>, items: &[T], put: impl Fn(&mut Vec<u8>, &T)) {
-    out.push(b'[');
-    for (at, item) in items.iter().enumerate() {
-        if at > 0 {
-            out.push(b',');
-        }
-        put(out, item);
-    }
-    out.push(b']');
 }
 
 impl fmt::Display for Explanation {

@@ -1,8 +1,9 @@
 //! The weighted mean: the groups' sums over the groups' counts.
 
 use super::rows::RowSample;
-use super::sum::Compensated;
+use super::sum::is_cancelled;
 use super::{Combined, Doubts};
+use crate::kahan::Kahan;
 
 /// Returns the mean of a row whose samples hold a sum and its count. A count of 0 is no mean.
 ///
@@ -12,7 +13,7 @@ pub(super) fn mean<'a>(row: &[RowSample<'a>], doubts: &mut Doubts) -> Combined<'
     let Some(first) = row.first() else {
         return Combined::Nothing;
     };
-    let mut sum = Compensated::new(first.number());
+    let mut sum = Kahan::new(first.number());
     let mut count = 0.0;
     for (at, sample) in row.iter().enumerate() {
         count += sample.count;
@@ -20,11 +21,12 @@ pub(super) fn mean<'a>(row: &[RowSample<'a>], doubts: &mut Doubts) -> Combined<'
             sum.add(sample.number());
         }
     }
-    let sum = sum.value();
+    let sum = sum.signed_total();
     if count == 0.0 {
         doubts.has_unpaired_mean = true;
         return Combined::Nothing;
     }
     doubts.has_infinite_mean |= sum.is_infinite();
+    doubts.has_cancelled_sum |= is_cancelled(row, sum);
     Combined::Number(first.head(), sum / count)
 }

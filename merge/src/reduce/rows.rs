@@ -53,15 +53,25 @@ impl<'a> RowSample<'a> {
 pub(super) const ROW_UNITS: usize = 24;
 
 impl<'a> Reducer<'a> {
-    /// Writes the row of the earliest time. Returns units used.
-    pub(super) fn float_row(&mut self, out: &mut Output) -> usize {
-        let units = ROW_UNITS * self.sources.len();
-        if self.are_in_step() {
-            self.row.clear();
-            self.fill_row(None, false);
-            self.finish_row(out);
-            return units;
+    /// Writes rows for about `units`, at least that of the earliest time. Returns units used.
+    pub(super) fn float_rows(&mut self, out: &mut Output, units: usize) -> usize {
+        let units_of_row = ROW_UNITS * self.sources.len();
+        if !self.are_in_step() {
+            self.float_row(out);
+            return units_of_row;
         }
+        let rows = self.rows_in_step(out, units.div_ceil(units_of_row));
+        if rows > 0 {
+            return rows * units_of_row;
+        }
+        self.row.clear();
+        self.fill_row(None, false);
+        self.finish_row(out);
+        units_of_row
+    }
+
+    /// Writes the row of the earliest time, or ends the floats.
+    fn float_row(&mut self, out: &mut Output) {
         let mut earliest: Option<i64> = None;
         for source in &self.sources {
             if let Some(sample) = source.floats.current() {
@@ -77,7 +87,7 @@ impl<'a> Reducer<'a> {
             };
             self.rewind_histograms();
             self.close(out, next);
-            return units;
+            return;
         };
         let has_histogram = self.has_histograms && self.histogram_at(time);
         self.row.clear();
@@ -90,7 +100,6 @@ impl<'a> Reducer<'a> {
         } else {
             self.finish_row(out);
         }
-        units
     }
 
     /// Whether all sources stand at the same time, and a row needs to know no more of it.
@@ -130,23 +139,18 @@ impl<'a> Reducer<'a> {
             Strategy::Dedup | Strategy::Group => first::dedup(&self.row),
             Strategy::Freshest => first::freshest(&self.row, &mut self.doubts),
             Strategy::Pick => first::pick(&self.row),
-            Strategy::Sum => sum::sum(&self.row),
-            Strategy::Min => min_max::min(&self.row, &mut self.doubts),
-            Strategy::Max => min_max::max(&self.row, &mut self.doubts),
+            Strategy::Sum => sum::sum(&self.row, &mut self.doubts),
+            Strategy::Min => min_max::choose(&self.row, &mut self.doubts, min_max::is_less),
+            Strategy::Max => min_max::choose(&self.row, &mut self.doubts, min_max::is_more),
             Strategy::Mean => mean::mean(&self.row, &mut self.doubts),
         }
     }
 
-    fn write_row(&mut self, out: &mut Output, combined: Combined<'a>) {
+    pub(super) fn write_row(&mut self, out: &mut Output, combined: Combined<'a>) {
         if matches!(combined, Combined::Nothing) {
             return;
         }
-        let is_first = self.is_unwritten;
-        self.open(out, true);
-        let room = out.room();
-        if !is_first {
-            room.push(b',');
-        }
+        let room = self.room_for_row(out);
         match combined {
             Combined::Nothing => {}
             Combined::Pair(pair) => room.extend_from_slice(pair),
@@ -156,6 +160,18 @@ impl<'a> Reducer<'a> {
                 room.extend_from_slice(b"\"]");
             }
         }
+    }
+
+    /// Opens the series, or puts a comma after its last row. Returns where the row goes.
+    #[inline]
+    pub(super) fn room_for_row<'o>(&mut self, out: &'o mut Output) -> &'o mut Vec<u8> {
+        let is_first = self.is_unwritten;
+        self.open(out, true);
+        let room = out.room();
+        if !is_first {
+            room.push(b',');
+        }
+        room
     }
 
     /// Fills the row with each group's sample at `time`, and goes past it in all sources.

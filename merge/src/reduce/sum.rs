@@ -1,59 +1,31 @@
 //! IEEE addition, compensated as Prometheus does it (decision 20).
 
-use super::Combined;
 use super::rows::RowSample;
-
-/// A compensated sum (Neumaier's form of Kahan's).
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Compensated {
-    sum: f64,
-    lost: f64,
-}
-
-impl Compensated {
-    /// Starts with the first value, so that a lone -0 survives.
-    pub(super) fn new(first: f64) -> Self {
-        Self {
-            sum: first,
-            lost: 0.0,
-        }
-    }
-
-    pub(super) fn add(&mut self, value: f64) {
-        let total = self.sum + value;
-        if total.is_infinite() {
-            self.lost = 0.0;
-        } else if self.sum.abs() >= value.abs() {
-            self.lost += (self.sum - total) + value;
-        } else {
-            self.lost += (value - total) + self.sum;
-        }
-        self.sum = total;
-    }
-
-    pub(super) fn value(self) -> f64 {
-        // Adding a lost part of 0 would turn -0 into 0.
-        if self.lost == 0.0 {
-            self.sum
-        } else {
-            self.sum + self.lost
-        }
-    }
-}
+use super::{Combined, Doubts};
+use crate::kahan::{Kahan, have_cancelled, is_small_whole};
 
 /// The sum of the groups' values.
-pub(super) fn sum<'a>(row: &[RowSample<'a>]) -> Combined<'a> {
+pub(super) fn sum<'a>(row: &[RowSample<'a>], doubts: &mut Doubts) -> Combined<'a> {
     match row {
         [] => Combined::Nothing,
         [only] => Combined::Pair(only.pair()),
         [first, rest @ ..] => {
-            let mut total = Compensated::new(first.number());
+            // It starts with the first value, so that a lone -0 survives.
+            let mut total = Kahan::new(first.number());
             for sample in rest {
                 total.add(sample.number());
             }
-            Combined::Number(first.head(), total.value())
+            let total = total.signed_total();
+            doubts.has_cancelled_sum |= is_cancelled(row, total);
+            Combined::Number(first.head(), total)
         }
     }
+}
+
+/// Whether the parts are so much larger than their sum that what each has lost may show.
+pub(super) fn is_cancelled(row: &[RowSample<'_>], total: f64) -> bool {
+    let size: f64 = row.iter().map(|sample| sample.number().abs()).sum();
+    have_cancelled(size, total) && !row.iter().all(|sample| is_small_whole(sample.number()))
 }
 
 #[cfg(test)]
@@ -75,9 +47,9 @@ mod tests {
             (&[f64::MAX, f64::MAX, 1.0], f64::INFINITY),
         ];
         for (values, expected) in cases {
-            let mut total = Compensated::new(values[0]);
+            let mut total = Kahan::new(values[0]);
             values[1..].iter().for_each(|value| total.add(*value));
-            let found = total.value();
+            let found = total.signed_total();
             assert!(found.to_bits() == expected.to_bits() || (found.is_nan() && expected.is_nan()));
         }
     }

@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::number::write_float;
+use crate::random::Random;
 
 fn first(text: &[u8]) -> Sample<'_> {
     let cursor = PointCursor::new(Points { text, more: None });
@@ -161,17 +162,6 @@ fn cursor_walks_over_segments() {
     assert!(cursor.current().is_none());
     cursor.advance();
     assert!(cursor.current().is_none());
-}
-
-struct Random(u64);
-
-impl Random {
-    fn below(&mut self, bound: usize) -> usize {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        ((self.0 >> 8) % bound as u64) as usize
-    }
 }
 
 const TIMES: [&str; 14] = [
@@ -351,4 +341,88 @@ fn values_differ_as_numbers_do() {
             assert_eq!(differs, !is_equal, "{left} {right}");
         }
     }
+}
+
+/// Returns the pair of `value` read in full, and how it is read beside others of its time.
+fn both_ways(text: &[u8]) -> (Sample<'_>, Option<Plain<'_>>) {
+    let (_, point) = canonical_pair(text).unwrap();
+    let mut form = Form::of(text, &point);
+    let next = form.next_plain(text);
+    let same = form.same_time(text);
+    assert_eq!(
+        next.map(|pair| pair.length()),
+        same.map(|pair| pair.length())
+    );
+    (first(text), same)
+}
+
+/// Places alone mean the same as a pair read in full.
+#[test]
+fn plain_pairs_are_what_they_are_in_full() {
+    let more = [
+        "12",
+        "12.5",
+        "99",
+        "99.000000000000001",
+        "0.3",
+        "0.29999999999999999",
+        "-0.3",
+        "0.30000000000000004",
+        "12345678.5",
+        "12345679.5",
+        "12345680.5",
+        "12345678901234568",
+        "99999999999999999",
+        "100000000000000000",
+        "57.12345678901235",
+    ];
+    let values: Vec<&str> = VALUES.iter().chain(&more).copied().collect();
+    let texts: Vec<Vec<u8>> = values
+        .iter()
+        .map(|value| format!("[1435781430.781,\"{value}\"],[{}", "1".repeat(WINDOW)).into_bytes())
+        .collect();
+    let mut plain = 0;
+    for (value, text) in values.iter().zip(&texts) {
+        let (sample, Some(pair)) = both_ways(text) else {
+            // Those with an exponent, and those that are no digits.
+            assert!(value.contains(['e', 'N', 'I']), "{value}");
+            continue;
+        };
+        plain += 1;
+        assert_eq!(pair.pair(), sample.pair(), "{value}");
+        assert!(is_same(pair.number(), sample.number()), "{value}");
+        let mut head = b"before".to_vec();
+        pair.write_head(&mut head);
+        assert_eq!(head, [b"before", sample.head()].concat(), "{value}");
+        for (other_value, text) in values.iter().zip(&texts) {
+            if let (other, Some(other_pair)) = both_ways(text) {
+                let differs = sample.differs_from(&other);
+                let shown = format!("{value} {other_value}");
+                assert_eq!(differs, sample.number() != other.number(), "{shown}");
+                assert_eq!(pair.differs_from(&other_pair), differs, "{shown}");
+            }
+        }
+    }
+    assert_eq!(plain, values.len() - 6);
+}
+
+/// A pair of another time, of another form, or among the last of a segment is left to others.
+#[test]
+fn plain_pairs_end_with_their_form() {
+    let text = |time: &str| format!("[{time},\"1.5\"],[{}", "1".repeat(WINDOW)).into_bytes();
+    let start = text("1435781430");
+    let (_, point) = canonical_pair(&start).unwrap();
+    let mut form = Form::of(&start, &point);
+    assert!(form.next_plain(&start).is_some());
+    assert!(form.same_time(&text("1435781445")).is_none());
+    assert!(form.same_time(&text("1435781430.500")).is_none());
+    assert!(form.same_time(&start[..WINDOW - 1]).is_none());
+    for other in ["14357814450", "143578144", "1435781445.500"] {
+        assert!(form.next_plain(&text(other)).is_none(), "{other}");
+    }
+    let next = text("1435781445");
+    assert!(form.next_plain(&next[..WINDOW - 1]).is_none());
+    assert!(form.next_plain(&next).is_some());
+    assert!(form.same_time(&start).is_none());
+    assert!(form.same_time(&next).is_some());
 }

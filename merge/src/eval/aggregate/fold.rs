@@ -6,9 +6,9 @@
 use super::{Groups, histograms};
 use crate::eval::env::Env;
 use crate::eval::error::Outcome;
-use crate::eval::kahan::Kahan;
 use crate::eval::unite::STEPS_AT_ONCE;
 use crate::eval::value::{ABSENT, Column, Series, is_absent};
+use crate::kahan::Kahan;
 use crate::plan::{Dialect, Grid};
 
 /// Computes an aggregation over some steps.

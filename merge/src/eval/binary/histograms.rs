@@ -152,10 +152,7 @@ fn strict<'a>(
     own: Sample<'a>,
     other: Sample<'a>,
 ) -> Outcome<Option<Sample<'a>>> {
-    let (left, right) = match operation.is_flipped {
-        false => (own, other),
-        true => (other, own),
-    };
+    let (left, right) = operation.sides(own, other);
     let operator = operation.operator;
     if let Some(made) = defined(env, operation, left, right)? {
         return Ok(made);
@@ -241,10 +238,7 @@ fn lenient<'a>(
     own: Sample<'a>,
     other: Sample<'a>,
 ) -> Outcome<Option<Sample<'a>>> {
-    let (left, right) = match operation.is_flipped {
-        false => (own, other),
-        true => (other, own),
-    };
+    let (left, right) = operation.sides(own, other);
     let knows = match operation.operator {
         Operator::Add => true,
         Operator::Subtract | Operator::Multiply | Operator::Divide => {

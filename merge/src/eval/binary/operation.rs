@@ -85,6 +85,14 @@ impl Operation {
         self.operator.is_comparison() && !self.returns_bool
     }
 
+    /// The left and the right operand.
+    pub(super) fn sides<T>(self, own: T, other: T) -> (T, T) {
+        match self.is_flipped {
+            false => (own, other),
+            true => (other, own),
+        }
+    }
+
     /// Puts the results in the place of `own`; none where one of the values is absent.
     pub(super) fn apply(self, own: &mut [f64], other: &[f64]) {
         match self.operator {

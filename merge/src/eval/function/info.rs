@@ -11,6 +11,7 @@ use super::matcher::Test;
 use super::settle;
 use crate::eval::env::Env;
 use crate::eval::error::{EvalError, Outcome};
+use crate::eval::unite::same_labels;
 use crate::eval::value::{Column, Series, Value, label_set, text};
 use crate::labels::Label;
 use crate::plan::Grid;
@@ -189,7 +190,7 @@ impl<'a> Table<'a> {
         }
         let to = &mut self.made[place].column;
         if to.has(step) {
-            return Err(settle::same_labels());
+            return Err(same_labels());
         }
         match from.histogram(step) {
             Some(histogram) => to.put_histogram(env.bump, step, histogram)?,

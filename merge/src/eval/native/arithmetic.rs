@@ -9,8 +9,9 @@ use std::cmp::Ordering;
 use bumpalo::Bump;
 
 use super::layout::{bound, reduced};
-use super::{Bucket, Clash, Head, Histogram, Scale, full};
+use super::{Bucket, Clash, Head, Histogram, Scale};
 use crate::eval::error::{EvalError, Outcome};
+use crate::eval::value::{full, slice};
 
 /// A histogram that others are added to, outside the arena.
 #[derive(Debug, Clone)]
@@ -246,8 +247,8 @@ impl Accumulator {
         let histogram = Histogram {
             text: None,
             head: self.head,
-            positive: bump.try_alloc_slice_copy(&self.positive).map_err(full)?,
-            negative: bump.try_alloc_slice_copy(&self.negative).map_err(full)?,
+            positive: slice(bump, &self.positive)?,
+            negative: slice(bump, &self.negative)?,
         };
         Ok(bump.try_alloc(histogram).map_err(full)?)
     }

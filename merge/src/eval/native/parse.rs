@@ -4,8 +4,9 @@ use bumpalo::Bump;
 use simd_json::{Node, StaticNode};
 
 use super::layout::{index_of, schema_of};
-use super::{Bucket, Head, Histogram, Rule, SCHEMA_MAX, Scale, full};
+use super::{Bucket, Head, Histogram, Rule, SCHEMA_MAX, Scale};
 use crate::eval::error::{EvalError, Outcome};
+use crate::eval::value::{full, slice};
 use crate::limits::SAMPLE_BYTES_MAX;
 use crate::number::parse_float;
 
@@ -72,8 +73,8 @@ pub(super) fn read<'a>(bump: &'a Bump, text: &'a [u8]) -> Outcome<&'a Histogram<
     let histogram = Histogram {
         text: Some(text),
         head,
-        positive: bump.try_alloc_slice_copy(&positive).map_err(full)?,
-        negative: bump.try_alloc_slice_copy(&negative).map_err(full)?,
+        positive: slice(bump, &positive)?,
+        negative: slice(bump, &negative)?,
     };
     Ok(bump.try_alloc(histogram).map_err(full)?)
 }

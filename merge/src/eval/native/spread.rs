@@ -1,7 +1,7 @@
 //! Variance of the observations, each taken as the middle of its bucket.
 
 use super::Histogram;
-use crate::eval::kahan::Kahan;
+use crate::kahan::Kahan;
 
 impl Histogram<'_> {
     /// Standard deviation.

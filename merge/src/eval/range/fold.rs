@@ -2,7 +2,7 @@
 
 use super::{CHUNK, Context, Function, Moment, SAMPLE_UNITS};
 use crate::eval::error::{EvalError, Outcome};
-use crate::eval::kahan::Kahan;
+use crate::kahan::Kahan;
 use crate::plan::Dialect;
 
 /// Takes the samples of a window in order.

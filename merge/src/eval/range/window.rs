@@ -2,9 +2,9 @@
 
 use super::{CHUNK, Context, Function, SAMPLE_UNITS, Sample};
 use crate::eval::env::Env;
-use crate::eval::error::{EvalError, Outcome};
+use crate::eval::error::Outcome;
 use crate::eval::native::Histogram;
-use crate::eval::value::{Samples, Windows};
+use crate::eval::value::{Samples, Windows, slice};
 
 /// The samples of one window, and at which of them a counter was reset.
 #[derive(Debug)]
@@ -219,6 +219,5 @@ async fn with_zeros<'a>(
     all.extend(histograms.iter().map(|(time, _)| (*time, 0.0)));
     env.pace.spend(16 * all.len()).await;
     all.sort_by_key(|(time, _)| *time);
-    let full = |_| EvalError::Limit("arena bytes");
-    Ok(env.bump.try_alloc_slice_copy(&all).map_err(full)?)
+    slice(env.bump, &all)
 }

@@ -31,6 +31,42 @@ fn some_samples_ask_for_a_second_plan() {
     assert_eq!(retry("min(x)", &minus, &zero), Some(Retry::Zeros));
     assert_eq!(retry("max(x)", &zero, &zero), None);
     assert_eq!(retry("max(x)", &minus, &one), None);
+    let (large, gone) = (float("10000000000000000"), float("-10000000000000000"));
+    assert_eq!(retry("sum(x)", &large, &gone), Some(Retry::Cancelled));
+    assert_eq!(retry("sum(x)", &large, &one), None);
+    // Sums of whole numbers lose nothing, those of others may have.
+    assert_eq!(retry("sum(x)", &float("5"), &float("-5")), None);
+    assert_eq!(
+        retry("sum(x)", &float("0.5"), &float("-0.5")),
+        Some(Retry::Cancelled)
+    );
+}
+
+/// The same of rows that are read many at a time.
+#[test]
+fn sums_of_a_range_that_cancel_out_ask_for_a_second_plan() {
+    let range =
+        |last: &str| format!(r#"{{"metric":{{}},"values":[[1,"1.5"],[2,"2.5"],[3,"{last}"]]}}"#);
+    for (first, second, expected) in [
+        ("1.5", "2.5", None),
+        (
+            "10000000000000000",
+            "-10000000000000000",
+            Some(Retry::Cancelled),
+        ),
+        ("7", "-7", None),
+        ("7.25", "-7.25", Some(Retry::Cancelled)),
+    ] {
+        let plan = plan(
+            &Endpoint::QueryRange,
+            Some("sum(x)"),
+            &PlanOptions::default(),
+        );
+        let (first, second) = (range(first), range(second));
+        let reports = [Matrix(&first), Matrix(&second)];
+        let (merged, _) = merge_with(&plan, &two(), MergeOptions::default(), &reports, 1);
+        assert_eq!(merged.retry, expected, "{first} {second}");
+    }
 }
 
 /// A group's server that left out a mix of floats and histograms does not show what it left out.
