@@ -93,12 +93,7 @@ impl Source for List {
             if let Some(checked) = self.checked {
                 self.wait(checked + self.poll_interval).await;
             }
-            let read = self.read().await;
-            read.map_err(|failure| Failure {
-                // The next call itself waits for a change: to wait before it would hold up the remedy.
-                retry_after: Some(Duration::ZERO),
-                ..failure
-            })
+            self.read().await
         })
     }
 }
