@@ -5,16 +5,16 @@
 //! a failed reading never gets here; a snapshot is applied whole or not at all; a member that stays keeps its backend
 //! as it is, and its name over a change of address. Bounds a pool by [`MEMBERS_MAX`]. Contract: autodiscovery page, 4.
 
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 
-use ringway_shards::plan::{Backend, BackendId, Plan, PoolMember, PoolPlan};
+use ringway_shards::plan::{Backend, BackendId, BackendKind, Plan, PoolMember, PoolPlan};
 
 use super::publish::{TURNS_MAX, rotation_length};
 use crate::compile::templates::Template;
 use crate::compile::{ControlSettings, HealthCheck};
 use crate::discovery::settings::{AlbDiscovery, HealthMode};
-use crate::discovery::snapshot::{Snapshot, names};
+use crate::discovery::snapshot::{Entry, Snapshot, backend_name};
 use crate::discovery::{Member, Readiness};
 use crate::health::Standing;
 
@@ -32,8 +32,15 @@ pub struct Members {
     reserved: HashSet<Box<str>>,
     /// In the order of `settings.discovery.albs`.
     albs: Vec<AlbMembers>,
-    /// Of each discovered backend, by id from `statics` on: its ALB and its name.
-    places: Vec<(usize, Box<str>)>,
+    /// Of each discovered backend, by id from `statics` on.
+    places: Vec<Place>,
+}
+
+/// A discovered backend.
+#[derive(Debug)]
+struct Place {
+    alb: usize,
+    backend: Arc<Backend>,
 }
 
 /// The members of one ALB.
@@ -41,13 +48,17 @@ pub struct Members {
 struct AlbMembers {
     name: Box<str>,
     applied: Snapshot,
+    /// By name of the backend.
     known: BTreeMap<Box<str>, Known>,
+    /// Names by key.
+    names: HashMap<Box<str>, Box<str>>,
 }
 
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 struct Known {
-    member: Member,
-    backend: Arc<Backend>,
+    entry: Arc<Entry>,
+    /// Index of its backend in [`Members::places`].
+    place: usize,
 }
 
 /// What became of a snapshot.
@@ -96,6 +107,7 @@ impl Members {
             name: alb.alb_name.clone(),
             applied: Snapshot::default(),
             known: BTreeMap::new(),
+            names: HashMap::new(),
         });
         let mut members = Members {
             albs: albs.collect(),
@@ -107,14 +119,9 @@ impl Members {
         };
         for index in 0..members.albs.len() {
             let name = &members.albs[index].name;
-            let known = before.albs.iter().find(|alb| alb.name == *name);
-            let snapshot = known.map(|alb| alb.applied.clone()).unwrap_or_default();
-            let names: HashMap<String, Box<str>> = known
-                .into_iter()
-                .flat_map(|alb| &alb.known)
-                .map(|(name, known)| (known.member.key(), name.clone()))
-                .collect();
-            members.fill(index, &snapshot, &names);
+            if let Some(known) = before.albs.iter().find(|alb| alb.name == *name) {
+                members.fill(index, &known.applied, &known.names);
+            }
         }
         members
     }
@@ -126,7 +133,7 @@ impl Members {
             return Verdict::Unchanged;
         };
         let own = &self.albs[alb];
-        let is_whole = own.known.len() == own.applied.members().len();
+        let is_whole = own.known.len() == own.applied.entries().len();
         if own.applied == *snapshot && is_whole {
             return Verdict::Unchanged;
         }
@@ -149,11 +156,7 @@ impl Members {
     /// `base` with the members of now. Everything but backends and pools is shared with it.
     pub fn plan(&self, base: &Plan) -> Plan {
         let mut backends: Vec<Arc<Backend>> = base.backends[..self.statics].to_vec();
-        backends.extend(
-            self.places
-                .iter()
-                .map(|(alb, name)| self.albs[*alb].known[name].backend.clone()),
-        );
+        backends.extend(self.places.iter().map(|place| place.backend.clone()));
         let mut pools = self.static_pools.clone();
         for (index, alb) in self.albs.iter().enumerate() {
             let Some((pool, _)) = self
@@ -165,8 +168,8 @@ impl Members {
             };
             let pool = &mut pools[pool.0 as usize];
             let found = alb.known.values().map(|known| PoolMember {
-                backend: known.backend.id,
-                weight: known.member.weight.max(1),
+                backend: self.places[known.place].backend.id,
+                weight: known.entry.member.weight.max(1),
             });
             pool.members.extend(found);
             fit_rotation(&mut pool.members);
@@ -188,22 +191,21 @@ impl Members {
         let settings = self.alb_settings(alb)?;
         let by_probe = match settings.health_mode {
             HealthMode::Probe => true,
-            HealthMode::Provider => known.member.ready == Readiness::Unknown,
+            HealthMode::Provider => known.entry.member.ready == Readiness::Unknown,
         };
         let template = self.template(alb)?;
-        let check = by_probe.then(|| template.check(&known.backend))?;
-        check.interval.is_some().then_some(check)
+        (by_probe && template.is_probed()).then(|| template.check(self.backend(known)))
     }
 
     /// The check of a discovered backend on demand, whoever decides on its health.
     pub fn check_on_demand(&self, name: &str) -> Option<HealthCheck> {
         let (alb, known) = self.known(name)?;
-        Some(self.template(alb)?.check(&known.backend))
+        Some(self.template(alb)?.check(self.backend(known)))
     }
 
     /// Names of all discovered backends.
     pub fn names(&self) -> impl Iterator<Item = &str> {
-        self.places.iter().map(|(_, name)| &**name)
+        self.places.iter().map(|place| &*place.backend.name)
     }
 
     /// What the source says of a backend; `None` for a configured one.
@@ -214,7 +216,7 @@ impl Members {
         Some(Found {
             alb: &self.albs[alb].name,
             discoverer: &all.discovery.discoverers.get(settings.discoverer)?.name,
-            member: &known.member,
+            member: &known.entry.member,
         })
     }
 
@@ -227,7 +229,7 @@ impl Members {
             };
             let mode = settings.health_mode;
             standings.extend(alb.known.iter().map(|(name, known)| {
-                let ready = known.member.ready;
+                let ready = known.entry.member.ready;
                 (name.clone(), Standing { mode, ready })
             }));
         }
@@ -241,6 +243,10 @@ impl Members {
         Some((index, self.albs[index].known.get(name)?))
     }
 
+    fn backend(&self, known: &Known) -> &Backend {
+        &self.places[known.place].backend
+    }
+
     fn alb_settings(&self, alb: usize) -> Option<&AlbDiscovery> {
         let settings = self.settings.as_ref()?;
         settings.discovery.albs.get(alb).map(|(_, alb)| alb)
@@ -252,105 +258,145 @@ impl Members {
         settings.templates.iter().find(|t| *t.name() == **name)
     }
 
-    /// Makes the members of one ALB those of `snapshot`. `named` are names that keys had before.
+    /// Makes the members of one ALB those of `snapshot`; who has not changed costs a look at its key. `wished` are
+    /// names of keys from before.
     fn fill(
         &mut self,
         alb: usize,
         snapshot: &Snapshot,
-        named: &HashMap<String, Box<str>>,
+        wished: &HashMap<Box<str>, Box<str>>,
     ) -> Difference {
-        let before = std::mem::take(&mut self.albs[alb].known);
-        let keys: HashMap<&Box<str>, String> = before
-            .iter()
-            .map(|(name, known)| (name, known.member.key()))
-            .collect();
-        let held: HashMap<&str, &String> = named.iter().map(|(key, name)| (&**name, key)).collect();
-        let holder = |name: &str| {
-            let name: Box<str> = name.into();
-            let key = keys.get(&name).or_else(|| held.get(&*name).copied());
-            key.cloned()
-        };
-        let taken = |name: &str| {
-            let others = self.albs.iter().any(|alb| alb.known.contains_key(name));
-            others || self.reserved.contains(name)
-        };
-        let names = names(&self.albs[alb].name, snapshot, holder, taken);
         let mut difference = Difference::default();
-        let mut known: BTreeMap<Box<str>, Known> = BTreeMap::new();
-        for (member, name) in snapshot.members().iter().zip(names) {
-            let old = before.get(&name);
-            match self.entry(alb, &name, member, old, &mut difference) {
-                Ok(entry) => {
-                    known.insert(name, entry);
+        let own = &self.albs[alb];
+        let is_gone = |(_, known): &(&Box<str>, &Known)| snapshot.get(&known.entry.key).is_none();
+        let gone = own.known.iter().filter(is_gone);
+        // Their names are free for newcomers.
+        let mut gone: BTreeSet<Box<str>> = gone.map(|(name, _)| name.clone()).collect();
+        for entry in snapshot.entries() {
+            let name = self.albs[alb].names.get(&entry.key).cloned();
+            let outcome = match name {
+                Some(name) => self.stay(alb, &name, entry, &mut difference),
+                None => {
+                    let name = self.name(alb, entry, wished, &gone);
+                    gone.remove(&name);
+                    self.come(alb, &name, entry, &mut difference)
                 }
-                Err(why) => difference.failed.push((name, why)),
+            };
+            if let Err(failed) = outcome {
+                difference.failed.push(failed);
             }
         }
-        for (name, gone) in &before {
-            if !known.contains_key(name) {
-                difference.removed.push((name.clone(), gone.member.key()));
-            }
+        for name in gone {
+            self.leave(alb, &name, &mut difference);
         }
-        self.albs[alb].known = known;
         self.albs[alb].applied = snapshot.clone();
-        self.settle_places(alb, &difference);
         difference
     }
 
-    /// The entry of a member: the old one's backend where nothing that it is made of has changed.
-    fn entry(
+    /// A name for a newcomer: its plain one, unless somebody has that who stays.
+    fn name(
         &self,
         alb: usize,
-        name: &str,
-        member: &Member,
-        old: Option<&Known>,
-        difference: &mut Difference,
-    ) -> Result<Known, String> {
-        let stays = old.filter(|old| {
-            old.member.key() == member.key() && old.member.replica_group == member.replica_group
-        });
-        if let Some(old) = stays {
-            return Ok(Known {
-                member: member.clone(),
-                backend: old.backend.clone(),
-            });
-        }
-        let template = self.template(alb).ok_or("its template is gone")?;
-        // A new one gets its id with its place.
-        let id = old.map_or(BackendId(u32::MAX), |old| old.backend.id);
-        let backend = Arc::new(template.backend(id, name, member)?);
-        let list = match old {
-            Some(_) => &mut difference.rebuilt,
-            None => &mut difference.added,
+        entry: &Entry,
+        wished: &HashMap<Box<str>, Box<str>>,
+        gone: &BTreeSet<Box<str>>,
+    ) -> Box<str> {
+        let is_taken = |name: &str| {
+            let is_held = |(index, other): (usize, &AlbMembers)| {
+                other.known.contains_key(name) && !(index == alb && gone.contains(name))
+            };
+            self.reserved.contains(name) || self.albs.iter().enumerate().any(is_held)
         };
-        list.push((name.into(), member.key()));
-        Ok(Known {
-            member: member.clone(),
-            backend,
-        })
+        let wish = wished.get(&entry.key).filter(|name| !is_taken(name));
+        let alb = &self.albs[alb].name;
+        wish.cloned()
+            .unwrap_or_else(|| backend_name(alb, entry, is_taken))
     }
 
-    /// Ids have no holes: the last take the places of those that are gone, and new ones come behind.
-    fn settle_places(&mut self, alb: usize, difference: &Difference) {
-        let gone: HashSet<&str> = difference.removed.iter().map(|(name, _)| &**name).collect();
-        let mut index = 0;
-        while index < self.places.len() {
-            let (owner, name) = &self.places[index];
-            if *owner == alb && gone.contains(&**name) {
-                self.places.swap_remove(index);
-            } else {
-                index += 1;
-            }
+    /// A member at a place where it was before.
+    fn stay(
+        &mut self,
+        alb: usize,
+        name: &str,
+        entry: &Arc<Entry>,
+        difference: &mut Difference,
+    ) -> Result<(), (Box<str>, String)> {
+        let Some(known) = self.albs[alb].known.get_mut(name) else {
+            return Ok(());
+        };
+        if Arc::ptr_eq(&known.entry, entry) {
+            return Ok(());
         }
-        let new = difference.added.iter().map(|(name, _)| (alb, name.clone()));
-        self.places.extend(new);
-        for (index, (owner, name)) in self.places.iter().enumerate() {
-            let id = BackendId(u32::try_from(self.statics + index).unwrap_or(u32::MAX));
-            if let Some(known) = self.albs[*owner].known.get_mut(name)
-                && known.backend.id != id
-            {
-                known.backend = Arc::new(moved(&known.backend, id));
+        if known.entry.member.replica_group == entry.member.replica_group {
+            known.entry = entry.clone();
+            return Ok(());
+        }
+        self.come(alb, name, entry, difference)
+    }
+
+    /// A member that is new, or that is made anew under its name.
+    fn come(
+        &mut self,
+        alb: usize,
+        name: &str,
+        entry: &Arc<Entry>,
+        difference: &mut Difference,
+    ) -> Result<(), (Box<str>, String)> {
+        let old = self.albs[alb].known.get(name);
+        let place = old.map_or(self.places.len(), |old| old.place);
+        let id = BackendId(u32::try_from(self.statics + place).unwrap_or(u32::MAX));
+        let made = match self.template(alb) {
+            Some(template) => template.backend(id, name, &entry.member),
+            None => Err("its template is gone".to_owned()),
+        };
+        let backend = match made {
+            Ok(backend) => Arc::new(backend),
+            Err(why) => {
+                // What it was before is not what the source names now.
+                self.leave(alb, name, difference);
+                return Err((name.into(), why));
             }
+        };
+        let (key, at) = (entry.key.clone(), entry.key.to_string());
+        let known = Known {
+            entry: entry.clone(),
+            place,
+        };
+        let own = &mut self.albs[alb];
+        let list = match own.known.insert(name.into(), known) {
+            Some(old) => {
+                own.names.remove(&old.entry.key);
+                self.places[place].backend = backend;
+                &mut difference.rebuilt
+            }
+            None => {
+                self.places.push(Place { alb, backend });
+                &mut difference.added
+            }
+        };
+        self.albs[alb].names.insert(key, name.into());
+        list.push((name.into(), at));
+        Ok(())
+    }
+
+    /// A member is gone. Ids have no holes: the last backend takes its place.
+    fn leave(&mut self, alb: usize, name: &str, difference: &mut Difference) {
+        let own = &mut self.albs[alb];
+        let Some(known) = own.known.remove(name) else {
+            return;
+        };
+        own.names.remove(&known.entry.key);
+        let removed = (name.into(), known.entry.key.to_string());
+        difference.removed.push(removed);
+        self.places.swap_remove(known.place);
+        let Some(moved) = self.places.get_mut(known.place) else {
+            return;
+        };
+        let id = BackendId(u32::try_from(self.statics + known.place).unwrap_or(u32::MAX));
+        moved.backend = Arc::new(with_id(&moved.backend, id));
+        let (owner, name) = (moved.alb, moved.backend.name.clone());
+        if let Some(other) = self.albs[owner].known.get_mut(&name) {
+            other.place = known.place;
         }
     }
 }
@@ -362,7 +408,7 @@ fn refusal(
     settings: &AlbDiscovery,
     is_first: bool,
 ) -> Option<String> {
-    let (before, now) = (own.known.len(), snapshot.members().len());
+    let (before, now) = (own.known.len(), snapshot.entries().len());
     if now > MEMBERS_MAX {
         return Some(format!("{now} members, more than {MEMBERS_MAX}"));
     }
@@ -375,24 +421,18 @@ fn refusal(
     if is_first || settings.max_shrink_percent >= 100 {
         return None;
     }
-    let keys: HashSet<String> = snapshot.members().iter().map(Member::key).collect();
-    let gone = own
-        .known
-        .values()
-        .filter(|known| !keys.contains(&known.member.key()));
-    let gone = gone.count();
+    let gone = before.saturating_sub(now);
     let percent = usize::from(settings.max_shrink_percent);
     (gone * 100 > before * percent).then(|| {
         format!(
-            "{gone} of {before} members would leave at once, more than max_shrink ({percent} %); a reload of the \
+            "{before} members would become {now} at once, more than max_shrink ({percent} %); a reload of the \
              configuration applies it"
         )
     })
 }
 
 /// The same backend under another id.
-fn moved(backend: &Backend, id: BackendId) -> Backend {
-    use ringway_shards::plan::BackendKind;
+fn with_id(backend: &Backend, id: BackendId) -> Backend {
     Backend {
         id,
         name: backend.name.clone(),

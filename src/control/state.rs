@@ -297,7 +297,7 @@ impl State {
     ) -> Vec<Action> {
         self.probes = probes;
         self.standings = standings;
-        let flips = self.carry_over(&plan, Record::carried_over, at);
+        let flips = self.carry_over(&plan, |record, now| record.carried_over(now), at);
         let names: HashSet<&str> = origin_hosts(&plan).collect();
         self.hosts.retain(|host, _| names.contains(&**host));
         self.tallies
@@ -332,7 +332,7 @@ impl State {
         }
         self.probes.extend(started);
         self.standings = standings;
-        let mut actions = self.carry_over(&plan, |record, _| record.clone(), at);
+        let mut actions = self.carry_over(&plan, |record, _| record, at);
         let names: HashSet<&str> = origin_hosts(&plan).collect();
         self.hosts.retain(|host, _| names.contains(&**host));
         self.ejections.members(&plan);
@@ -352,20 +352,20 @@ impl State {
     fn carry_over(
         &mut self,
         plan: &Plan,
-        over: impl Fn(&Record, Option<Thresholds>) -> Record,
+        over: impl Fn(Record, Option<Thresholds>) -> Record,
         at: SystemTime,
     ) -> Vec<Action> {
-        let old: HashMap<Box<str>, Record> = self
-            .backends()
-            .map(|(backend, record)| (backend.name.clone(), record.clone()))
-            .collect();
+        let (before, records) = (self.plan.clone(), std::mem::take(&mut self.records));
+        let names = before.iter().flat_map(|plan| &plan.backends);
+        let names = names.map(|backend| &*backend.name);
+        let mut old: HashMap<&str, Record> = names.zip(records).collect();
         let mut flips = Vec::new();
         let mut records = Vec::with_capacity(plan.backends.len());
         for backend in &plan.backends {
             let thresholds = self.probes.get(&backend.name).map(|p| p.thresholds);
             let standing = self.standings.get(&backend.name).copied();
             let known = old
-                .get(&backend.name)
+                .remove(&*backend.name)
                 .map(|record| over(record, thresholds));
             let record = match (known, standing) {
                 (None, None) => Record::new(thresholds),

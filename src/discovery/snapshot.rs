@@ -1,35 +1,78 @@
 //! A membership in its one form, so that two can be compared.
 
-use std::collections::HashSet;
 use std::sync::Arc;
 
 use super::Member;
 
+/// Longest name of a source that is taken over whole.
+const NAME_BYTES_MAX: usize = 200;
+
+/// A member and its identity.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Entry {
+    /// [`Member::key`].
+    pub key: Box<str>,
+    /// The member.
+    pub member: Member,
+}
+
 /// All members of a query at one moment: by key, then name, each key once.
+///
+/// What has not changed since the snapshot before is shared with it, so that thousands are compared at a glance.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Snapshot(Arc<[Member]>);
+pub struct Snapshot(Arc<[Arc<Entry>]>);
 
 impl Snapshot {
     /// Of what a source says, in any order. Of members with one key the first by name stays.
     pub fn new(members: Vec<Member>) -> Snapshot {
-        let mut keyed: Vec<(String, Member)> = members
+        Snapshot::after(&Snapshot::default(), members)
+    }
+
+    /// The same, of a source that has said `last` before.
+    pub fn after(last: &Snapshot, members: Vec<Member>) -> Snapshot {
+        let mut entries: Vec<Entry> = members
             .into_iter()
-            .map(|member| (member.key(), member))
+            .map(|member| Entry {
+                key: member.key().into(),
+                member,
+            })
             .collect();
-        keyed.sort_by(|a, b| (&a.0, &a.1.name).cmp(&(&b.0, &b.1.name)));
-        keyed.dedup_by(|later, first| later.0 == first.0);
-        Snapshot(keyed.into_iter().map(|(_, member)| member).collect())
+        entries.sort_by(|a, b| (&a.key, &a.member.name).cmp(&(&b.key, &b.member.name)));
+        entries.dedup_by(|later, first| later.key == first.key);
+        let shared = entries.into_iter().map(|entry| match last.get(&entry.key) {
+            Some(known) if **known == entry => known.clone(),
+            _ => Arc::new(entry),
+        });
+        Snapshot(shared.collect())
     }
 
     /// The members.
-    pub fn members(&self) -> &[Member] {
+    pub fn entries(&self) -> &[Arc<Entry>] {
         &self.0
+    }
+
+    /// The member with this key.
+    pub fn get(&self, key: &str) -> Option<&Arc<Entry>> {
+        let found = self.0.binary_search_by(|entry| (*entry.key).cmp(key));
+        found.ok().map(|index| &self.0[index])
     }
 }
 
-/// The part of a backend's name that stands for a member: its name (or address) in lower case, anything but
-/// letters, digits, `.`, `_` and `-` replaced. Contract: autodiscovery page, 4.2.
-pub fn plain_name(member: &Member) -> String {
+/// The name of a member's backend: `<alb>-<member>`, the member's name (or address) in lower case with anything but
+/// letters, digits, `.`, `_` and `-` replaced. Where that is taken a suffix made of its key tells it apart. Contract:
+/// autodiscovery page, 4.2.
+pub fn backend_name(alb: &str, entry: &Entry, is_taken: impl Fn(&str) -> bool) -> Box<str> {
+    let plain = format!("{alb}-{}", plain_name(&entry.member));
+    let mut name = plain.clone();
+    let mut salt = entry.key.to_string();
+    while is_taken(&name) {
+        name = format!("{plain}-{:08x}", fnv1a(&salt));
+        salt.push('+');
+    }
+    name.into()
+}
+
+fn plain_name(member: &Member) -> String {
     let seed = match member.name.is_empty() {
         true => member.address(),
         false => member.name.to_string(),
@@ -39,52 +82,6 @@ pub fn plain_name(member: &Member) -> String {
         _ => '-',
     };
     seed.bytes().take(NAME_BYTES_MAX).map(plain).collect()
-}
-
-/// Longest name of a source that is taken over whole.
-const NAME_BYTES_MAX: usize = 200;
-
-/// Names for the members of one ALB, in the order of the snapshot, each once and none of `taken`. A member that
-/// already has its plain name keeps it against a newcomer of the same name; who cannot have it gets a suffix made of
-/// its key.
-pub fn names(
-    alb: &str,
-    snapshot: &Snapshot,
-    holder: impl Fn(&str) -> Option<String>,
-    taken: impl Fn(&str) -> bool,
-) -> Vec<Box<str>> {
-    let members = snapshot.members();
-    let plain: Vec<String> = members
-        .iter()
-        .map(|member| format!("{alb}-{}", plain_name(member)))
-        .collect();
-    let mut used: HashSet<String> = HashSet::new();
-    // Who holds a plain name now has the first choice.
-    let holds: Vec<bool> = members
-        .iter()
-        .zip(&plain)
-        .map(|(member, name)| {
-            let is_holder = holder(name).is_some_and(|key| key == member.key());
-            is_holder && !taken(name) && used.insert(name.clone())
-        })
-        .collect();
-    let mut names = Vec::with_capacity(members.len());
-    for ((member, plain), holds) in members.iter().zip(plain).zip(holds) {
-        let is_free = |name: &str, used: &HashSet<String>| !taken(name) && !used.contains(name);
-        if holds {
-            names.push(plain.into());
-            continue;
-        }
-        let mut name = plain.clone();
-        let mut salt = member.key();
-        while !is_free(&name, &used) {
-            name = format!("{plain}-{:08x}", fnv1a(&salt));
-            salt.push('+');
-        }
-        used.insert(name.clone());
-        names.push(name.into());
-    }
-    names
 }
 
 /// FNV-1a, 32 bits.
@@ -118,8 +115,20 @@ mod tests {
             member("b", "h1"),
         ]);
         assert_eq!(one, other);
-        let names: Vec<&str> = one.members().iter().map(|m| &*m.name).collect();
+        let names: Vec<&str> = one.entries().iter().map(|e| &*e.member.name).collect();
         assert_eq!(names, ["c", "a"]);
+        assert!(one.get("http://h1:80").is_some() && one.get("http://h2:80").is_none());
+    }
+
+    #[test]
+    fn what_stays_is_shared() {
+        let last = Snapshot::new(vec![member("a", "h1"), member("b", "h2")]);
+        let mut heavier = member("b", "h2");
+        heavier.weight = 2;
+        let next = Snapshot::after(&last, vec![member("a", "h1"), heavier]);
+        assert!(Arc::ptr_eq(&last.entries()[0], &next.entries()[0]));
+        assert_ne!(last.entries()[1], next.entries()[1]);
+        assert_ne!(last, next);
     }
 
     #[test]
@@ -134,35 +143,17 @@ mod tests {
         }
     }
 
-    fn named(snapshot: &Snapshot, held: &[(&str, &str)], taken: &[&str]) -> Vec<String> {
-        let holder = |name: &str| {
-            let found = held.iter().find(|(held, _)| *held == name);
-            found.map(|(_, key)| (*key).to_owned())
-        };
-        let names = names("alb", snapshot, holder, |name| taken.contains(&name));
-        names.iter().map(ToString::to_string).collect()
-    }
-
     #[test]
-    fn one_of_equal_names_keeps_it_and_the_others_get_a_suffix_of_their_key() {
-        let snapshot = Snapshot::new(vec![member("p", "h1"), member("p", "h2")]);
-        let second = format!("alb-p-{:08x}", fnv1a("http://h2:80"));
-        assert_eq!(named(&snapshot, &[], &[]), ["alb-p".to_owned(), second]);
-    }
-
-    #[test]
-    fn a_newcomer_does_not_take_the_name_of_who_holds_it() {
-        let snapshot = Snapshot::new(vec![member("p", "h1"), member("p", "h2")]);
-        let first = format!("alb-p-{:08x}", fnv1a("http://h1:80"));
-        let held = [("alb-p", "http://h2:80")];
-        assert_eq!(named(&snapshot, &held, &[]), [first, "alb-p".to_owned()]);
-    }
-
-    #[test]
-    fn a_configured_backend_keeps_its_name() {
+    fn who_cannot_have_its_name_gets_a_suffix_of_its_key() {
         let snapshot = Snapshot::new(vec![member("p", "h1")]);
+        let entry = &snapshot.entries()[0];
+        assert_eq!(&*backend_name("alb", entry, |_| false), "alb-p");
         let suffixed = format!("alb-p-{:08x}", fnv1a("http://h1:80"));
-        assert_eq!(named(&snapshot, &[], &["alb-p"]), [suffixed]);
+        let is_taken = |name: &str| name == "alb-p";
+        assert_eq!(*backend_name("alb", entry, is_taken), suffixed);
+        let is_taken = |name: &str| name == "alb-p" || name == suffixed;
+        let other = backend_name("alb", entry, is_taken);
+        assert!(other.starts_with("alb-p-") && *other != suffixed);
     }
 
     #[test]

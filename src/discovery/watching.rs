@@ -68,6 +68,7 @@ async fn run(watch: u64, mut source: Box<dyn Source>, pace: Pace, news: mpsc::Se
         tokio::time::sleep(by_chance(FIRST_DELAY_MAX)).await;
     }
     let mut failures = 0;
+    let mut last = Snapshot::default();
     loop {
         let began = Instant::now();
         let result = read(&mut *source).await;
@@ -85,7 +86,15 @@ async fn run(watch: u64, mut source: Box<dyn Source>, pace: Pace, news: mpsc::Se
             }
         };
         let (result, excluded) = match result {
-            Ok(reading) => (Ok(reading.members.map(Snapshot::new)), reading.excluded),
+            Ok(reading) => {
+                let snapshot = reading
+                    .members
+                    .map(|members| Snapshot::after(&last, members));
+                if let Some(snapshot) = &snapshot {
+                    last = snapshot.clone();
+                }
+                (Ok(snapshot), reading.excluded)
+            }
             Err(failure) => (Err(failure), Vec::new()),
         };
         let told = News {
@@ -194,7 +203,7 @@ mod tests {
         let watch = spawn(7, Box::new(script), PACE, tell);
         let first = told.recv().await.unwrap();
         assert_eq!(first.watch, 7);
-        assert_eq!(first.result.unwrap().unwrap().members().len(), 1);
+        assert_eq!(first.result.unwrap().unwrap().entries().len(), 1);
         let second = told.recv().await.unwrap().result.unwrap_err();
         assert!(second.reason.contains("panicked"), "{second}");
         assert_eq!(
@@ -202,7 +211,7 @@ mod tests {
             "down"
         );
         let last = told.recv().await.unwrap().result.unwrap().unwrap();
-        assert!(last.members().is_empty());
+        assert!(last.entries().is_empty());
         // 60 s and twice 30 s, each a tenth more or less.
         let took = began.elapsed();
         assert!(took >= Duration::from_secs(108), "{took:?}");
