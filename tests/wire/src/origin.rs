@@ -187,6 +187,11 @@ impl Conn {
         std::mem::take(&mut self.reader.buffer)
     }
 
+    /// The address that it was connected to.
+    pub fn local_address(&self) -> SocketAddr {
+        self.socket.local_addr().expect("the socket is open")
+    }
+
     /// Ends the sending direction.
     pub fn half_close(&self) {
         // The other side may have closed already.
@@ -217,6 +222,11 @@ impl Origin {
     /// Runs `script` for every connection, each on its own thread.
     pub fn start(script: impl Fn(&mut Conn) + Send + Sync + 'static) -> Self {
         Self::listen(Port::claim_listening(), None, Arc::new(script))
+    }
+
+    /// As [`Origin::start`], on every address of this machine: 127.0.0.2 is then another origin of the same port.
+    pub fn start_everywhere(script: impl Fn(&mut Conn) + Send + Sync + 'static) -> Self {
+        Self::listen(Port::claim_listening_everywhere(), None, Arc::new(script))
     }
 
     /// As [`Origin::start`], under TLS.

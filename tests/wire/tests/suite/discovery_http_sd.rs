@@ -1,0 +1,1 @@
+//! discovery_http_sd
