@@ -124,45 +124,8 @@ fn tasks_of(moto: &Moto) {
     let port = origin.address().port();
     let region = "eu-central-1";
     let subnet = moto.subnet(region, "127.2.0.0/16");
-    moto.pin_tasks();
-    moto.ecs(region, "CreateCluster", &json!({"clusterName": "prod"}));
-    moto.ecs(
-        region,
-        "RegisterTaskDefinition",
-        &json!({
-            "family": "web", "networkMode": "awsvpc", "requiresCompatibilities": ["FARGATE"], "cpu": "256",
-            "memory": "512",
-            "containerDefinitions": [{"name": "web", "image": "web:1", "memory": 64}],
-        }),
-    );
-    let run = |port: Option<u16>| {
-        let mut tags = vec![json!({"key": "role", "value": "web"})];
-        tags.extend(port.map(|port| json!({"key": "web-port", "value": port.to_string()})));
-        let answer = moto.ecs(
-            region,
-            "RunTask",
-            &json!({
-                "cluster": "prod", "taskDefinition": "web", "launchType": "FARGATE", "count": 1, "tags": tags,
-                "networkConfiguration": {"awsvpcConfiguration": {
-                    "subnets": [subnet], "securityGroups": [], "assignPublicIp": "DISABLED",
-                }},
-            }),
-        );
-        let task = &answer["tasks"][0];
-        let details = task["attachments"][0]["details"]
-            .as_array()
-            .expect("a list");
-        let address = details
-            .iter()
-            .find(|detail| detail["name"] == "privateIPv4Address");
-        let address = address.expect("it has one")["value"]
-            .as_str()
-            .expect("text");
-        let arn = task["taskArn"].as_str().expect("text");
-        // As the gateway passes it on.
-        let (_, host) = address.split_once('.').expect("an address");
-        (arn.to_owned(), format!("127.{host}"))
-    };
+    moto.cluster(region);
+    let run = |port| moto.task(region, &subnet, port);
     let (first, first_address) = run(Some(port));
     let (gate, is_down) = gateway(moto.address());
     let aws = format!("service: ecs, region: {region}, {KEYS}");
@@ -190,20 +153,21 @@ fn tasks_of(moto: &Moto) {
     stop(&third);
     becomes(&ringway, &["502"]);
     assert_eq!(excluded(&ringway), 0.0);
-    // A cluster that is not there is a failure and no empty one.
-    let log = ringway.folder().to_owned();
+    is_no_empty_cluster(&ringway, &aws, gate.address());
+    ringway.stop();
+}
+
+/// A cluster that is not there is a failure and no empty one.
+fn is_no_empty_cluster(ringway: &Ringway, aws: &str, address: std::net::SocketAddr) {
     let query = "query: {cluster: nowhere, port_label: web-port}";
     let discoverer = format!(
-        "provider: aws, aws: {{{aws}}}, http: {{endpoint: 'http://{}', interval: 1s}}",
-        gate.address()
+        "provider: aws, aws: {{{aws}}}, http: {{endpoint: 'http://{address}', interval: 1s}}"
     );
     ringway.write_config(&sections(&discoverer, query));
-    crate::discovery_support::reload(&ringway);
+    crate::discovery_support::reload(ringway);
     eventually("it is refused", || {
-        let log = std::fs::read_to_string(log.join("log")).unwrap_or_default();
-        log.contains("ClusterNotFoundException").then_some(())
+        (lines(ringway, "ClusterNotFoundException") == 1).then_some(())
     });
-    ringway.stop();
 }
 
 #[test]

@@ -241,4 +241,39 @@ impl Moto {
         let secret = between(&key, "<SecretAccessKey>", "<").to_owned();
         (id, secret)
     }
+
+    /// Cluster `prod` with a definition of tasks that have addresses of their own.
+    pub(crate) fn cluster(&self, region: &str) {
+        self.pin_tasks();
+        self.ecs(region, "CreateCluster", &json!({"clusterName": "prod"}));
+        let definition = json!({
+            "family": "web", "networkMode": "awsvpc", "requiresCompatibilities": ["FARGATE"], "cpu": "256",
+            "memory": "512", "containerDefinitions": [{"name": "web", "image": "web:1", "memory": 64}],
+        });
+        self.ecs(region, "RegisterTaskDefinition", &definition);
+    }
+
+    /// A task; returns its name and its address as the gateway passes that on.
+    pub(crate) fn task(&self, region: &str, subnet: &str, port: Option<u16>) -> (String, String) {
+        let mut tags = vec![json!({"key": "role", "value": "web"})];
+        tags.extend(port.map(|port| json!({"key": "web-port", "value": port.to_string()})));
+        let network = json!({
+            "subnets": [subnet], "securityGroups": [], "assignPublicIp": "DISABLED",
+        });
+        let body = json!({
+            "cluster": "prod", "taskDefinition": "web", "launchType": "FARGATE", "count": 1, "tags": tags,
+            "networkConfiguration": {"awsvpcConfiguration": network},
+        });
+        let answer = self.ecs(region, "RunTask", &body);
+        let task = &answer["tasks"][0];
+        let details = task["attachments"][0]["details"].as_array();
+        let mut details = details.expect("a list").iter();
+        let address = details.find(|detail| detail["name"] == "privateIPv4Address");
+        let address = address.expect("it has one")["value"].as_str();
+        let (_, host) = address
+            .and_then(|text| text.split_once('.'))
+            .expect("an address");
+        let arn = task["taskArn"].as_str().expect("text");
+        (arn.to_owned(), format!("127.{host}"))
+    }
 }

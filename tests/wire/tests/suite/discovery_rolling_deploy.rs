@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::net::{Ipv4Addr, SocketAddr};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -36,11 +37,24 @@ impl Phase {
     }
 }
 
+/// The process in a Pod.
+struct Process {
+    origin: Origin,
+    /// Whether it answers who it is, and not 503 as one that has not begun or is at its end.
+    serves: Arc<AtomicBool>,
+}
+
+/// A Pod: what the cluster says of it.
+struct Pod {
+    phase: Phase,
+    process: Process,
+}
+
 /// The Pods of a Deployment, by the last octet of their addresses, all at one port.
 struct Deployment {
     cluster: Cluster,
     port: Port,
-    pods: BTreeMap<u8, (Phase, Option<Origin>)>,
+    pods: BTreeMap<u8, Pod>,
 }
 
 impl Deployment {
@@ -51,27 +65,30 @@ impl Deployment {
             pods: BTreeMap::new(),
         };
         for octet in 2..2 + MEMBERS {
-            let origin = deployment.origin(octet);
-            deployment.pods.insert(octet, (Phase::Ready, Some(origin)));
+            deployment.add(octet, Phase::Ready);
         }
         deployment.tell();
         deployment
     }
 
-    /// The process in a Pod: answers who it is.
-    fn origin(&self, octet: u8) -> Origin {
-        let address = Ipv4Addr::new(127, 0, 0, octet);
-        let name = octet.to_string();
-        Origin::start_at(
-            SocketAddr::from((address, self.port.number())),
-            move |conn| {
-                while conn.request().is_some() {
-                    if !conn.send(ok(&name)) {
-                        break;
-                    }
+    /// Starts a Pod; it serves once it is ready.
+    fn add(&mut self, octet: u8, phase: Phase) {
+        let address = SocketAddr::from((Ipv4Addr::new(127, 0, 0, octet), self.port.number()));
+        let serves = Arc::new(AtomicBool::new(phase == Phase::Ready));
+        let own = Arc::clone(&serves);
+        let origin = Origin::start_at(address, move |conn| {
+            while conn.request().is_some() {
+                let answer = match own.load(Ordering::SeqCst) {
+                    true => ok(octet.to_string()),
+                    false => b"HTTP/1.1 503 Not Now\r\nContent-Length: 0\r\n\r\n".to_vec(),
+                };
+                if !conn.send(answer) {
+                    break;
                 }
-            },
-        )
+            }
+        });
+        let process = Process { origin, serves };
+        self.pods.insert(octet, Pod { phase, process });
     }
 
     /// Writes the slice anew.
@@ -79,16 +96,14 @@ impl Deployment {
         let endpoints: Vec<_> = self
             .pods
             .iter()
-            .map(|(octet, (phase, _))| endpoint(*octet, &phase.conditions()))
+            .map(|(octet, pod)| endpoint(*octet, &pod.phase.conditions()))
             .collect();
         self.cluster
             .put_slice("web-a", self.port.number(), &endpoints);
     }
 
     fn set(&mut self, octet: u8, phase: Phase) {
-        if let Some(pod) = self.pods.get_mut(&octet) {
-            pod.0 = phase;
-        }
+        self.pods.get_mut(&octet).expect("it is there").phase = phase;
         self.tell();
     }
 }
@@ -155,36 +170,38 @@ fn ask(address: SocketAddr, stop: &AtomicBool) -> Count {
 
 /// Replaces one Pod by another, as a Deployment with one Pod more than it needs does.
 fn replace(deployment: &mut Deployment, ringway: &Ringway, old: u8, new: u8) {
-    // It is there before it listens, and not ready for as long.
-    deployment.pods.insert(new, (Phase::Starting, None));
-    let removed = format!("member=lb-pod-{old} ");
     let before = spreads(ringway);
+    deployment.add(new, Phase::Starting);
     deployment.tell();
     eventually("the new one is known", || {
         (spreads(ringway) > before).then_some(())
     });
-    let origin = deployment.origin(new);
-    deployment.pods.insert(new, (Phase::Starting, Some(origin)));
+    let process = &deployment.pods[&new].process;
+    assert!(process.origin.requests().is_empty(), "it is not ready");
+    process.serves.store(true, Ordering::SeqCst);
     deployment.set(new, Phase::Ready);
     eventually("the new one serves", || {
-        let serving = deployment.pods[&new].1.as_ref();
-        serving
-            .is_some_and(|origin| !origin.requests().is_empty())
-            .then_some(())
+        let served = deployment.pods[&new].process.origin.requests();
+        (!served.is_empty()).then_some(())
     });
     let before = spreads(ringway);
     deployment.set(old, Phase::Terminating);
+    let removed = format!("member=lb-pod-{old} ");
+    let has_left = |line: &str| line.contains("member removed") && line.contains(&removed);
     eventually("the old one has left every shard", || {
-        (spreads(ringway) > before && lines(ringway, &removed) > 0).then_some(())
+        let is_told = ringway.log().lines().any(has_left);
+        (spreads(ringway) > before && is_told).then_some(())
     });
-    // The process goes, and after it the endpoint. Nobody asks it any more: not even who was about to.
-    let (_, origin) = deployment.pods.remove(&old).expect("it was there");
-    let origin = origin.expect("it ran");
-    eventually("nobody asks it", || {
+    let Process { origin, serves } = deployment.pods.remove(&old).expect("it was there").process;
+    eventually("nobody asks it, not even who was about to", || {
         origin.requests();
         picks(ringway, 12);
         origin.requests().is_empty().then_some(())
     });
+    // From now on whoever is sent there sees it. The process goes, and after it the endpoint.
+    serves.store(false, Ordering::SeqCst);
+    let seen = picks(ringway, 12);
+    assert!(!seen.contains(&"503".to_owned()), "{seen:?}");
     origin.retire();
     deployment.tell();
 }
