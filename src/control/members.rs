@@ -268,10 +268,13 @@ impl Members {
     ) -> Difference {
         let mut difference = Difference::default();
         let own = &self.albs[alb];
-        let is_gone = |(_, known): &(&Box<str>, &Known)| snapshot.get(&known.entry.key).is_none();
-        let gone = own.known.iter().filter(is_gone);
-        // Their names are free for newcomers.
-        let mut gone: BTreeSet<Box<str>> = gone.map(|(name, _)| name.clone()).collect();
+        // Names of those that are gone are free for newcomers.
+        let mut gone: BTreeSet<Box<str>> = own
+            .known
+            .iter()
+            .filter(|(_, known)| snapshot.get(&known.entry.key).is_none())
+            .map(|(name, _)| name.clone())
+            .collect();
         for entry in snapshot.entries() {
             let name = self.albs[alb].names.get(&entry.key).cloned();
             let outcome = match name {

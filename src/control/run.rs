@@ -130,7 +130,7 @@ pub struct Core {
     reports: mpsc::Sender<Report>,
     book: watch::Sender<AddressBook>,
     wanted: watch::Sender<Vec<Box<str>>>,
-    discovery: Discovery,
+    discovery: Box<Discovery>,
     news: mpsc::Sender<News>,
     scrapes: BTreeMap<u64, Scrape>,
     scrape_token: u64,
@@ -206,7 +206,7 @@ impl Core {
             reports,
             book: watch::channel(AddressBook::default()).0,
             wanted,
-            discovery: Discovery::default(),
+            discovery: Box::default(),
             news,
             scrapes: BTreeMap::new(),
             scrape_token: 0,
@@ -235,7 +235,7 @@ impl Core {
     /// Serves `first` and goes on until the process is to end. The log comes back to be finished.
     pub async fn run(mut self, first: Compiled, mut inputs: Inputs) -> (Ended, Option<Log>) {
         self.generation = first.plan.generation;
-        self.start(first, &mut inputs).await;
+        Box::pin(self.start(first, &mut inputs)).await;
         loop {
             self.on_time(Instant::now());
             if let Some(ended) = self.ended.take() {
@@ -515,7 +515,7 @@ impl Core {
         self.reload_due = None;
         self.look_due = None;
         self.files_due = None;
-        self.discovery = Discovery::default();
+        *self.discovery = Discovery::default();
         self.probers.clear();
         self.outbox.send_all(|| Command::Drain(limit));
         self.drain = Some(Drain {

@@ -31,6 +31,9 @@ pub struct Probed {
     pub thresholds: Thresholds,
 }
 
+/// Backends whose probes begin.
+pub type Started = Vec<(Box<str>, Probed)>;
+
 /// What happened.
 #[derive(Debug)]
 pub enum Event {
@@ -52,7 +55,7 @@ pub enum Event {
         /// The plan in use with the members of now.
         plan: Arc<Plan>,
         /// Probed backends that are new, or whose prober is.
-        started: Vec<(Box<str>, Probed)>,
+        started: Started,
         /// Backends that are probed no more.
         stopped: Vec<Box<str>>,
         /// What sources say, by backend; all discovered ones.
@@ -323,7 +326,7 @@ impl State {
     fn members(
         &mut self,
         plan: Arc<Plan>,
-        (started, stopped): (Vec<(Box<str>, Probed)>, Vec<Box<str>>),
+        (started, stopped): (Started, Vec<Box<str>>),
         standings: BTreeMap<Box<str>, Standing>,
         at: SystemTime,
     ) -> Vec<Action> {

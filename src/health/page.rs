@@ -57,13 +57,16 @@ impl Group {
     }
 }
 
+/// What a source says of a member, for people.
+type Labels = BTreeMap<Box<str>, Box<str>>;
+
 #[derive(Clone, Debug)]
 struct Row {
     group: Group,
     name: Box<str>,
     provider: &'static str,
     /// By which ALB and discoverer it was found, and the labels of its source.
-    found: Option<(String, BTreeMap<Box<str>, Box<str>>)>,
+    found: Option<(String, Labels)>,
     down_since: Option<SystemTime>,
     detail: String,
     pool: Option<PoolLists>,

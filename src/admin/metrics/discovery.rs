@@ -1,6 +1,7 @@
 //! Metrics of discovery. Contract: autodiscovery page, 17.
 
 use super::{Families, Scene};
+use crate::control::run::discover::DiscovererRow;
 use crate::utc::unix_seconds;
 
 /// Puts all of them into `families`.
@@ -47,6 +48,13 @@ pub(super) fn collect(scene: &Scene<'_>, families: &mut Families) {
             row.excluded as f64,
         );
     }
+    spreads(scene, families);
+    for row in scene.discoverers {
+        discoverer(row, families);
+    }
+}
+
+fn spreads(scene: &Scene<'_>, families: &mut Families) {
     let spreads = scene.spreads;
     for (name, help, value) in [
         (
@@ -68,19 +76,20 @@ pub(super) fn collect(scene: &Scene<'_>, families: &mut Families) {
         &[],
         spreads.longest.as_secs_f64(),
     );
-    for row in scene.discoverers {
-        let labels = [("discoverer", &*row.discoverer), ("provider", row.provider)];
-        families.counter(
-            "trickster_discovery_refresh_errors_total",
-            "Readings of a source that failed",
-            &labels,
-            row.failures as f64,
-        );
-        families.gauge(
-            "ringway_discovery_refresh_duration_seconds",
-            "How long the last reading of a source took; of one that waits for news, the wait too",
-            &labels,
-            row.took.as_secs_f64(),
-        );
-    }
+}
+
+fn discoverer(row: &DiscovererRow, families: &mut Families) {
+    let labels = [("discoverer", &*row.discoverer), ("provider", row.provider)];
+    families.counter(
+        "trickster_discovery_refresh_errors_total",
+        "Readings of a source that failed",
+        &labels,
+        row.failures as f64,
+    );
+    families.gauge(
+        "ringway_discovery_refresh_duration_seconds",
+        "How long the last reading of a source took; of one that waits for news, the wait too",
+        &labels,
+        row.took.as_secs_f64(),
+    );
 }

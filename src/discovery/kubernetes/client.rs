@@ -124,8 +124,11 @@ impl Access {
         }
         // Who gives up waiting leaves it to the next: a plugin that hangs runs only once.
         let making = slot.making.get_or_insert_with(|| {
-            let config = self.config.clone();
-            tokio::task::spawn_blocking(move || kube::Client::try_from(config))
+            let mut config = self.config.clone();
+            tokio::task::spawn_blocking(move || {
+                trim_token(&mut config);
+                kube::Client::try_from(config)
+            })
         });
         let made = making.await;
         slot.making = None;
@@ -136,6 +139,20 @@ impl Access {
         let built = Built { client, generation };
         slot.built = Some(built.clone());
         Ok(built)
+    }
+}
+
+/// `kube` takes a token file as it is, and the line's end of one that was written by hand fits no header. Such a file
+/// is read here; again once its token is refused.
+fn trim_token(config: &mut Config) {
+    let auth = &mut config.auth_info;
+    let (None, Some(file)) = (&auth.token, &auth.token_file) else {
+        return;
+    };
+    if let Ok(text) = std::fs::read_to_string(file)
+        && text.trim() != text
+    {
+        auth.token = Some(text.trim().to_owned().into());
     }
 }
 

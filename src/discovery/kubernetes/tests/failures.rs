@@ -309,7 +309,16 @@ async fn credentials_are_needed_and_must_be_right() {
 
 #[tokio::test]
 async fn a_rotated_token_is_no_failure() {
-    let token = ConfigFile::new("first");
+    is_no_failure("first", "second").await;
+}
+
+#[tokio::test]
+async fn the_line_of_a_token_may_end() {
+    is_no_failure("first\n", "second\r\n").await;
+}
+
+async fn is_no_failure(first: &str, second: &str) {
+    let token = ConfigFile::new(first);
     let world = World::with_user(&json!({"tokenFile": token.0})).await;
     world
         .sim
@@ -318,7 +327,7 @@ async fn a_rotated_token_is_no_failure() {
     let mut source = world.source(slices_query());
     assert_eq!(names(&mut source).await, ["pod-1"]);
     world.sim.until("a stream", |store| store.open == 1).await;
-    std::fs::write(&token.0, "second").unwrap();
+    std::fs::write(&token.0, second).unwrap();
     world
         .sim
         .faults(|faults| faults.token = Some("second".to_owned()));
