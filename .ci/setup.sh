@@ -45,6 +45,11 @@ for need in "${needs[@]}"; do
     fi
 done
 
+# Environments of Python need a package that brings no program.
+if [[ $purpose = test ]] && ! python3 -c 'import ensurepip' 2>/dev/null; then
+    packages+=(python3-venv)
+fi
+
 as_root=()
 if [[ ${#packages[@]} -gt 0 ]]; then
     command -v apt-get >/dev/null || fail "install these yourself, this is no Debian or Ubuntu: ${packages[*]}"
@@ -115,5 +120,11 @@ fi
 # It is in no current archive, so an old one has to be reached; without, its stand-in of the tests is asked.
 if [[ $purpose = test ]] && ! "$(dirname "$0")/../tests/wire/get_consul.sh"; then
     say "Consul cannot be had: the tests of discovery by Consul run against their own stand-in"
+fi
+
+# === moto
+
+if [[ $purpose = test ]] && ! "$(dirname "$0")/../tests/wire/get_moto.sh"; then
+    say "moto cannot be had: the tests of discovery by AWS that need it run against nothing, and say so"
 fi
 say "ready for $purpose"

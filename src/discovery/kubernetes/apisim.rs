@@ -3,7 +3,7 @@
 //! It keeps objects by collection (the path they are listed at) under one growing resourceVersion, with a log of all
 //! changes, and answers list (selectors, `limit` and `continue`) and watch (replay, bookmarks, `timeoutSeconds`) as
 //! a real one does. [`Faults`] make it refuse, garble, cut and fall silent. Everything it was asked is noted. Knows
-//! nothing of the program under test.
+//! nothing of the program under test. The tests at the wire include this file as well, so it names nothing of ours.
 
 use std::collections::BTreeMap;
 use std::convert::Infallible;
@@ -158,14 +158,19 @@ struct Change {
 }
 
 impl ApiSim {
-    /// A server with nothing in it.
+    /// A server with nothing in it, on a free port.
     pub(crate) async fn start() -> ApiSim {
+        ApiSim::start_at(SocketAddr::from((Ipv4Addr::LOCALHOST, 0))).await
+    }
+
+    /// A server with nothing in it.
+    pub(crate) async fn start_at(address: SocketAddr) -> ApiSim {
         let store = Store {
             version: 100,
             ..Store::default()
         };
         let mut sim = ApiSim {
-            address: SocketAddr::from((Ipv4Addr::LOCALHOST, 0)),
+            address,
             store: Arc::new(watch::channel(store).0),
             server: None,
         };
