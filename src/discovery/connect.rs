@@ -84,8 +84,7 @@ pub fn pace(provider: &Provider, begins_at_once: bool) -> Pace {
     let interval = match provider {
         Provider::Kubernetes(_) => Duration::from_secs(1),
         Provider::DnsSrv(dns) | Provider::DnsA(dns) => dns.interval,
-        // It waits for a change or the next poll by itself: to wait before that would hold up the remedy.
-        Provider::File(_) => Duration::ZERO,
+        Provider::File(file) => file.poll_interval,
         Provider::HttpSd(own) => own.http.interval,
         Provider::Consul(own) => own.http.interval,
         Provider::Nomad(own) => own.http.interval,

@@ -31,7 +31,7 @@ done
 mkdir -p "$(dirname "$dest")"
 work=$(mktemp -d "$dest.XXXXXX")
 trap 'rm -rf "$work"' EXIT
-mkdir -p "$work"/{lists,cache}/partial "$work/cache/archives/partial" "$work/root"
+mkdir -p "$work"/{lists,cache}/partial "$work/cache/archives/partial" "$work/unpacked"
 echo "deb [signed-by=$keyring] $mirror bullseye main" >"$work/sources.list"
 cat >"$work/apt.conf" <<CONF
 Dir::Etc::sourcelist "$work/sources.list";
@@ -50,7 +50,7 @@ say "fetching it from Debian 11's archive"
 # An update that reaches nothing ends well unless told otherwise.
 apt-get -q -o APT::Update::Error-Mode=any update </dev/null >&2
 (cd "$work" && apt-get -q download consul </dev/null >&2)
-dpkg-deb -x "$work"/consul_*.deb "$work/root"
-"$work/root/usr/bin/consul" version >&2
+dpkg-deb -x "$work"/consul_*.deb "$work/unpacked"
+"$work/unpacked/usr/bin/consul" version >&2
 # Whole or not at all, whoever else does the same.
-mv -T "$work/root" "$dest" 2>/dev/null || [[ -x $dest/usr/bin/consul ]]
+mv -T "$work/unpacked" "$dest" 2>/dev/null || [[ -x $dest/usr/bin/consul ]]

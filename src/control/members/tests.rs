@@ -1,3 +1,5 @@
+//! Discovered members: what a snapshot changes, and what it leaves alone.
+
 use super::*;
 use crate::compile::Compiled;
 use crate::compile::tests::valid;
