@@ -84,7 +84,8 @@ pub fn pace(provider: &Provider, begins_at_once: bool) -> Pace {
     let interval = match provider {
         Provider::Kubernetes(_) => Duration::from_secs(1),
         Provider::DnsSrv(dns) | Provider::DnsA(dns) => dns.interval,
-        Provider::File(file) => file.poll_interval,
+        // It waits for the next change or poll by itself.
+        Provider::File(_) => Duration::from_millis(100),
         Provider::HttpSd(own) => own.http.interval,
         Provider::Consul(own) => own.http.interval,
         Provider::Nomad(own) => own.http.interval,
