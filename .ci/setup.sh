@@ -22,7 +22,8 @@ fail() {
 
 # program:package:service ("-" where a package has none)
 case $purpose in
-    test) needs=(git:git:- python3:python3:- nginx:nginx:nginx prometheus:prometheus:prometheus promtool:prometheus:prometheus chromium:chromium:-) ;;
+    test) needs=(git:git:- python3:python3:- nginx:nginx:nginx prometheus:prometheus:prometheus promtool:prometheus:prometheus chromium:chromium:-
+        dnsmasq:dnsmasq-base:-) ;;
     bench) needs=(nginx:nginx:nginx haproxy:haproxy:haproxy) ;;
     build | demo) needs=() ;;
     *) fail "unknown purpose $purpose" ;;
@@ -43,6 +44,11 @@ for need in "${needs[@]}"; do
         [[ $service = - ]] || services+=("$service")
     fi
 done
+
+# Environments of Python need a package that brings no program.
+if [[ $purpose = test ]] && ! python3 -c 'import ensurepip' 2>/dev/null; then
+    packages+=(python3-venv)
+fi
 
 as_root=()
 if [[ ${#packages[@]} -gt 0 ]]; then
@@ -107,5 +113,18 @@ if [[ $purpose = test ]]; then
         say "adding ${component##*:} to the toolchain"
         rustup component add "${component##*:}" >&2 || fail "rustup could not add ${component##*:}"
     done
+fi
+
+# === Consul
+
+# It is in no current archive, so an old one has to be reached; without, its stand-in of the tests is asked.
+if [[ $purpose = test ]] && ! "$(dirname "$0")/../tests/wire/get_consul.sh"; then
+    say "Consul cannot be had: the tests of discovery by Consul run against their own stand-in"
+fi
+
+# === moto
+
+if [[ $purpose = test ]] && ! "$(dirname "$0")/../tests/wire/get_moto.sh"; then
+    say "moto cannot be had: the tests of discovery by AWS that need it run against nothing, and say so"
 fi
 say "ready for $purpose"

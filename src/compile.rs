@@ -10,6 +10,7 @@ mod authenticators;
 mod backends;
 mod context;
 mod control;
+mod discovery;
 mod edits;
 mod effective;
 mod graph;
@@ -23,6 +24,7 @@ mod pools;
 mod roster;
 mod routes;
 mod shards;
+pub mod templates;
 mod tls;
 mod user_router;
 
@@ -138,6 +140,7 @@ pub fn compile(document: &Document, inputs: &Inputs<'_>) -> Result<Compiled, Vec
     let shards = shards::compile(&mut context);
     let authenticators = Authenticators::new(&mut context);
     let backends = backends::compile(&mut context, &roster, &graph, &authenticators);
+    let templates = backends::templates(&mut context, &roster, &authenticators);
     let listeners = listeners::compile(&mut context, &roster, &mut admin);
     guards::check(
         &mut context,
@@ -148,6 +151,7 @@ pub fn compile(document: &Document, inputs: &Inputs<'_>) -> Result<Compiled, Vec
     );
     let health_checks = health::compile(&mut context, &roster, &backends);
     let pools = pools::compile(&mut context, &roster, &graph, &health_checks);
+    let discovery = discovery::compile(&mut context, &roster, &graph);
     if context.is_clean() && roster.live().next().is_none() {
         context.fail_key(&Path::of(&["backends"]), crate::config::Fault::NoBackends);
     }
@@ -164,9 +168,11 @@ pub fn compile(document: &Document, inputs: &Inputs<'_>) -> Result<Compiled, Vec
         log: main.log,
         reload: admin.reload,
         health_checks,
+        templates,
         floors: pools.floors,
         ejections: pools.ejections,
         origins: origins.collect(),
+        discovery,
         shards: shards.options,
         control_cpu: shards.control_cpu,
         fingerprint: document.fingerprint ^ inputs.files.fingerprint().rotate_left(1),
@@ -176,9 +182,9 @@ pub fn compile(document: &Document, inputs: &Inputs<'_>) -> Result<Compiled, Vec
     let plan = Plan {
         generation: inputs.generation,
         server_name: main.server_name,
-        listeners,
+        listeners: listeners.into(),
         backends: backends.into_iter().map(std::sync::Arc::new).collect(),
-        authenticators: authenticators.into_plan(),
+        authenticators: authenticators.into_plan().into(),
         pools: pools.plans,
     };
     Ok(Compiled { plan, control })
@@ -252,4 +258,4 @@ fn unless_zero(period: Period) -> Option<std::time::Duration> {
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

@@ -9,6 +9,7 @@ pub mod authenticators;
 pub mod backends;
 mod check;
 pub mod defaults;
+pub mod discovery;
 pub mod document;
 mod environment;
 mod fault;
@@ -24,7 +25,7 @@ mod problem;
 pub mod schema;
 pub mod server;
 pub mod shards;
-mod tree;
+pub mod tree;
 pub mod units;
 
 pub use environment::Environment;

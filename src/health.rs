@@ -8,6 +8,9 @@ use std::time::SystemTime;
 
 use ringway_shards::snapshot::Health;
 
+use crate::discovery::Readiness;
+use crate::discovery::settings::HealthMode;
+
 pub mod on_demand;
 pub mod page;
 pub mod probe;
@@ -45,10 +48,22 @@ pub struct Flip {
     pub threshold: u32,
 }
 
+/// Who decides on a discovered member, and what its source says now. Contract: autodiscovery page, 5.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Standing {
+    /// Probes or the source.
+    pub mode: HealthMode,
+    /// What the source says.
+    pub ready: Readiness,
+}
+
 /// What is known of the health of one backend.
 #[derive(Clone, Debug)]
 pub struct Record {
     thresholds: Option<Thresholds>,
+    standing: Option<Standing>,
+    /// A newcomer that its source did not call ready: out until its first pass. Decisions, 32.
+    waits: bool,
     health: Health,
     passes: u32,
     failures: u32,
@@ -61,6 +76,8 @@ impl Record {
     pub fn new(thresholds: Option<Thresholds>) -> Self {
         Record {
             thresholds,
+            standing: None,
+            waits: false,
             health: Health::Unknown,
             passes: 0,
             failures: 0,
@@ -69,10 +86,81 @@ impl Record {
         }
     }
 
+    /// A discovered member nothing else is known of.
+    pub fn discovered(thresholds: Option<Thresholds>, standing: Standing) -> Self {
+        let mut record = Record::new(thresholds);
+        record.standing = Some(standing);
+        match (standing.mode, standing.ready, thresholds) {
+            // Nobody would ever find out more: unchecked.
+            (HealthMode::Probe, _, None) => {}
+            (HealthMode::Probe, Readiness::Ready, Some(_)) => record.health = Health::Available,
+            (HealthMode::Probe, _, Some(_)) => record.waits = true,
+            (HealthMode::Provider, ready, _) => record.report(ready),
+        }
+        record
+    }
+
+    /// What is known of a discovered member goes on under what its source says now; the flip that makes, if it does.
+    pub fn stand(
+        &mut self,
+        thresholds: Option<Thresholds>,
+        standing: Standing,
+        at: SystemTime,
+    ) -> Option<Flip> {
+        let before = self.standing.replace(standing);
+        let is_watched = thresholds.is_some() == self.thresholds.is_some();
+        if before.map(|before| before.mode) != Some(standing.mode) || !is_watched {
+            let from = self.health;
+            *self = Record::discovered(thresholds, standing);
+            return self.flip_from(from, at);
+        }
+        self.thresholds = thresholds;
+        if before == Some(standing) {
+            return None;
+        }
+        let from = self.health;
+        match (standing.mode, standing.ready) {
+            // Its own probes have not said anything yet.
+            (HealthMode::Probe, Readiness::Ready) if self.waits && self.failures == 0 => {
+                self.waits = false;
+                self.health = Health::Available;
+            }
+            (HealthMode::Probe, _) => {}
+            (HealthMode::Provider, ready) => self.report(ready),
+        }
+        self.flip_from(from, at)
+    }
+
+    /// Takes over what the source says.
+    fn report(&mut self, ready: Readiness) {
+        let (health, detail) = match ready {
+            Readiness::Ready => (Health::Available, ""),
+            Readiness::NotReady => (Health::Unavailable, "reported not ready by its source"),
+            Readiness::Unknown => (Health::Unknown, ""),
+        };
+        self.health = health;
+        self.detail = detail.to_owned();
+    }
+
+    fn flip_from(&mut self, from: Health, at: SystemTime) -> Option<Flip> {
+        let to = self.health;
+        if from == to {
+            return None;
+        }
+        self.down_since = (to == Health::Unavailable).then_some(at);
+        Some(Flip {
+            from,
+            to,
+            threshold: 1,
+        })
+    }
+
     /// The record of the same backend under a new configuration: a verdict is kept, counts begin anew.
     pub fn carried_over(&self, thresholds: Option<Thresholds>) -> Self {
         let mut next = Record::new(thresholds);
-        if thresholds.is_some() {
+        next.standing = self.standing;
+        if thresholds.is_some() || self.standing.is_some() {
+            next.waits = self.waits && thresholds.is_some();
             next.health = self.health;
             next.down_since = self.down_since;
             next.detail.clone_from(&self.detail);
@@ -87,10 +175,12 @@ impl Record {
             Outcome::Passed => {
                 self.failures = 0;
                 self.passes = self.passes.saturating_add(1);
-                if self.passes < thresholds.recovery {
+                let enters = std::mem::take(&mut self.waits);
+                if self.passes < thresholds.recovery && !enters {
                     return None;
                 }
-                (Health::Available, thresholds.recovery)
+                let needed = if enters { 1 } else { thresholds.recovery };
+                (Health::Available, needed)
             }
             Outcome::Failed(detail) => {
                 self.passes = 0;
@@ -120,14 +210,25 @@ impl Record {
         })
     }
 
-    /// The verdict so far.
+    /// The verdict so far. Who is not yet admitted counts as unavailable, whatever the floor but -1.
     pub fn health(&self) -> Health {
-        self.health
+        match self.waits {
+            true => Health::Unavailable,
+            false => self.health,
+        }
     }
 
-    /// Whether anybody probes this backend.
-    pub fn is_probed(&self) -> bool {
-        self.thresholds.is_some()
+    /// Whether it is not yet admitted, and nothing is known against it.
+    pub fn is_initializing(&self) -> bool {
+        self.waits && self.health == Health::Unknown
+    }
+
+    /// Whether anybody says anything of this backend: its probes or its source.
+    pub fn is_checked(&self) -> bool {
+        let by_source = self.standing.is_some_and(|standing| {
+            standing.mode == HealthMode::Provider && standing.ready != Readiness::Unknown
+        });
+        self.thresholds.is_some() || by_source
     }
 
     /// Since when it is unavailable.
@@ -216,7 +317,7 @@ mod tests {
     fn a_backend_without_probes_stays_unknown() {
         let mut record = Record::new(None);
         assert_eq!(walk(&mut record, "----++++"), [0; 8]);
-        assert!(!record.is_probed());
+        assert!(!record.is_checked());
     }
 
     #[test]
@@ -257,6 +358,66 @@ mod tests {
             })
         );
         assert_eq!(record.observe(&pass, UNIX_EPOCH), None);
+    }
+
+    const PROBE: HealthMode = HealthMode::Probe;
+    const PROVIDER: HealthMode = HealthMode::Provider;
+
+    fn found(mode: HealthMode, ready: Readiness, probed: bool) -> Record {
+        Record::discovered(probed.then_some(THREE), Standing { mode, ready })
+    }
+
+    fn stands(record: &mut Record, mode: HealthMode, ready: Readiness, probed: bool) -> i8 {
+        let standing = Standing { mode, ready };
+        record.stand(probed.then_some(THREE), standing, UNIX_EPOCH);
+        record.health().value()
+    }
+
+    #[test]
+    fn newcomers_enter_as_their_source_and_their_mode_say() {
+        use Readiness::{NotReady, Ready, Unknown};
+        for (mode, ready, probed, health, initializing) in [
+            (PROBE, Ready, true, 1, false),
+            (PROBE, NotReady, true, -1, true),
+            (PROBE, Unknown, true, -1, true),
+            (PROBE, Ready, false, 0, false),
+            (PROBE, NotReady, false, 0, false),
+            (PROVIDER, Ready, false, 1, false),
+            (PROVIDER, NotReady, false, -1, false),
+            (PROVIDER, Unknown, false, 0, false),
+            (PROVIDER, Unknown, true, 0, false),
+        ] {
+            let record = found(mode, ready, probed);
+            let seen = (record.health().value(), record.is_initializing());
+            assert_eq!(seen, (health, initializing), "{mode:?} {ready:?} {probed}");
+        }
+    }
+
+    #[test]
+    fn who_waits_enters_with_its_first_pass() {
+        let mut record = found(PROBE, Readiness::Unknown, true);
+        assert_eq!(walk(&mut record, "-+-+"), [-1, 1, 1, 1]);
+        // Down first: the first pass admits it all the same, then thresholds count.
+        let mut record = found(PROBE, Readiness::NotReady, true);
+        assert_eq!(walk(&mut record, "---+---+"), [-1, -1, -1, 1, 1, 1, -1, -1]);
+    }
+
+    #[test]
+    fn a_source_that_changes_its_mind_admits_only_whom_no_probe_has_seen() {
+        use Readiness::{NotReady, Ready};
+        let mut record = found(PROBE, NotReady, true);
+        assert_eq!(stands(&mut record, PROBE, Ready, true), 1);
+        assert_eq!(stands(&mut record, PROBE, NotReady, true), 1);
+        let mut record = found(PROBE, NotReady, true);
+        walk(&mut record, "-");
+        assert_eq!(stands(&mut record, PROBE, Ready, true), -1);
+
+        let mut record = found(PROVIDER, Ready, false);
+        assert_eq!(stands(&mut record, PROVIDER, NotReady, false), -1);
+        assert_eq!(record.detail(), "reported not ready by its source");
+        assert!(record.down_since().is_some());
+        assert_eq!(stands(&mut record, PROVIDER, Ready, false), 1);
+        assert_eq!(record.detail(), "");
     }
 
     #[test]

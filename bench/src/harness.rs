@@ -4,7 +4,7 @@
 //! reads what the proxy used. Turns are interleaved (A B C A B C …) and medians reported, so that a
 //! machine that slows down for a while slows all of them. Parts: [`placement`] (CPUs), `process`
 //! (start and stop), `proxy` (the programs and their configurations), `usage` (CPU and memory),
-//! `compare`, `idle`, `tail` and `churn` (the scenarios), `results` and `table` (the output).
+//! `compare`, `idle`, `tail`, `churn` and `members` (the scenarios), `results` and `table` (the output).
 //!
 //! Bounds: no new measurement starts after the time budget; every child ends with the harness,
 //! also when that is killed.
@@ -14,6 +14,7 @@ mod compare;
 mod idle;
 mod launch;
 mod measure;
+mod members;
 mod options;
 pub mod placement;
 mod process;

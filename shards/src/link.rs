@@ -28,6 +28,9 @@ pub enum Command {
     Abort,
     /// Use this table from the next pick on. Of several waiting tables only the last counts.
     Table(Arc<PoolTable>),
+    /// Serve this plan with this table from the next request on: it is the one in use with other discovered members,
+    /// so nothing about it can fail. Of several that wait only the last counts.
+    Members(Arc<Plan>, Arc<PoolTable>),
     /// Answer [`Event::Metrics`] with this token.
     Scrape(u64),
     /// Stop accepting, finish what runs, close idle connections; answer [`Event::Drained`], at the latest
@@ -53,6 +56,8 @@ pub enum Event {
     Prepared(Generation, Result<Vec<(ListenerId, SocketAddr)>, String>),
     /// The plan is served.
     Committed(Generation),
+    /// The members of [`Command::Members`] with a table of this version are served.
+    Members(u64),
     /// No request of this shard uses this plan any more. The shard gives it back, so that it is not the one to
     /// free a plan with many thousand users.
     Released(Arc<Plan>),

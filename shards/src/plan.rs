@@ -11,6 +11,8 @@ mod path;
 mod pool;
 pub mod spelling;
 
+use std::sync::Arc;
+
 pub use authenticator::{
     Authenticator, AuthenticatorId, AuthenticatorKind, Password, Secret, UserRoute, UserRouter,
 };
@@ -27,7 +29,9 @@ pub use pool::{Mechanism, PoolId, PoolMember, PoolPlan};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Generation(pub u64);
 
-/// One whole compiled configuration.
+/// One whole compiled configuration, with the members that discovery found.
+///
+/// Members come and go without a reload: such a plan shares all but its backends and pools with the one before.
 #[derive(Debug)]
 pub struct Plan {
     /// Which configuration this is.
@@ -35,11 +39,11 @@ pub struct Plan {
     /// Name of this server in `Via` and `Forwarded`.
     pub server_name: Box<str>,
     /// Every listening address.
-    pub listeners: Vec<Listener>,
+    pub listeners: Arc<[Listener]>,
     /// Every backend; a [`BackendId`] is an index into this. Discovered members come after the static ones.
-    pub backends: Vec<std::sync::Arc<Backend>>,
+    pub backends: Vec<Arc<Backend>>,
     /// Every authenticator; an [`AuthenticatorId`] is an index into this.
-    pub authenticators: Vec<Authenticator>,
+    pub authenticators: Arc<[Authenticator]>,
     /// Every pool; a [`PoolId`] is an index into this.
     pub pools: Vec<PoolPlan>,
 }
@@ -49,7 +53,7 @@ impl Plan {
     ///
     /// # Panics
     /// When the id is of another plan.
-    pub fn backend(&self, id: BackendId) -> &std::sync::Arc<Backend> {
+    pub fn backend(&self, id: BackendId) -> &Arc<Backend> {
         &self.backends[id.index()]
     }
 

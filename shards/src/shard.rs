@@ -5,6 +5,7 @@
 //! each is quick, and none waits for a client.
 
 use std::cell::{Cell, RefCell};
+use std::collections::HashSet;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
@@ -220,7 +221,7 @@ impl Shard {
     /// Binds what `plan` listens on and this shard does not yet.
     fn prepare(&self, plan: Arc<Plan>) -> Result<Prepared, String> {
         let mut bound: Vec<(ListenerId, Listening)> = Vec::new();
-        for listener in &plan.listeners {
+        for listener in plan.listeners.iter() {
             let open = self
                 .doors
                 .borrow()
@@ -253,22 +254,80 @@ impl Shard {
             .map(|backend| self.cells.backend(backend))
             .collect();
         self.peers.begin_plan();
-        let origins =
-            plan.backends
-                .iter()
-                .zip(&cells)
-                .map(|(backend, cells)| match &backend.kind {
-                    BackendKind::Origin(origin) => {
-                        let tools = (&self.buffers, &self.dog);
-                        Some(
-                            self.peers
-                                .group(&backend.name, origin, self.shards, tools, cells),
-                        )
-                    }
-                    BackendKind::Alb(_) => None,
-                });
+        let backends = plan.backends.iter().zip(&cells);
+        let origins = backends.map(|(backend, cells)| self.peers_of(backend, cells));
+        let origins = origins.collect();
+        let view = self.view_of(plan.clone(), table, (origins, cells));
+        view.mark_lost();
+        self.peers.end_plan();
+        let last = self.view.borrow_mut().replace(view);
+        self.logins.forget();
+        let names: HashSet<&str> = plan.backends.iter().map(|b| &*b.name).collect();
+        self.cells.retain_backends(|name| names.contains(name));
+        self.move_doors(&plan, last);
+        for (id, socket) in bound {
+            self.open_door(&plan, id, socket);
+        }
+    }
+
+    /// Goes over to the plan in use with other discovered members. Who stays is taken over as it is: a change of one
+    /// member does not begin anew with thousands.
+    fn members(&self, plan: Arc<Plan>, table: Arc<PoolTable>) {
+        let last = self.view.borrow().clone();
+        let Some(last) = last.filter(|view| view.active.plan.generation == plan.generation) else {
+            return;
+        };
+        let before = &last.active;
+        let mut origins = Vec::with_capacity(plan.backends.len());
+        let mut all_cells = Vec::with_capacity(plan.backends.len());
+        // Names and connections of those that are new or moved to another place.
+        let mut moved: HashSet<&str> = HashSet::new();
+        let mut kept: HashSet<usize> = HashSet::new();
+        for (index, backend) in plan.backends.iter().enumerate() {
+            let stays = before.plan.backends.get(index);
+            if stays.is_some_and(|known| Arc::ptr_eq(known, backend)) {
+                origins.push(before.origins[index].clone());
+                all_cells.push(before.cells[index].clone());
+                continue;
+            }
+            let cells = self.cells.backend(backend);
+            let group = self.peers_of(backend, &cells);
+            moved.insert(&backend.name);
+            kept.extend(group.as_ref().map(|group| group.caller()));
+            origins.push(group);
+            all_cells.push(cells);
+        }
+        let mut gone: HashSet<&str> = HashSet::new();
+        for (index, backend) in before.plan.backends.iter().enumerate() {
+            let stays = plan.backends.get(index);
+            if stays.is_some_and(|known| Arc::ptr_eq(known, backend)) {
+                continue;
+            }
+            if let Some(group) = &before.origins[index]
+                && !kept.contains(&group.caller())
+            {
+                group.set_lost(true);
+            }
+            if !moved.contains(&*backend.name) {
+                gone.insert(&backend.name);
+            }
+        }
+        if !gone.is_empty() {
+            self.cells.retain_backends(|name| !gone.contains(name));
+        }
+        let view = self.view_of(plan.clone(), table, (origins, all_cells));
+        view.mark_lost();
+        self.view.borrow_mut().replace(view);
+    }
+
+    fn view_of(
+        &self,
+        plan: Arc<Plan>,
+        table: Arc<PoolTable>,
+        (origins, cells): (Vec<Option<Rc<PeerGroup>>>, Vec<Rc<BackendCells>>),
+    ) -> Rc<View> {
         let active = Rc::new(Active {
-            origins: origins.collect(),
+            origins,
             cells,
             logins: self.logins.clone(),
             login_cells: self.cells.logins.clone(),
@@ -277,19 +336,21 @@ impl Shard {
             servers: Known::default(),
             events: self.events.clone(),
             shard: self.id,
-            plan: plan.clone(),
+            plan,
         });
-        let view = Rc::new(View { active, table });
-        view.mark_lost();
-        self.peers.end_plan();
-        let last = self.view.borrow_mut().replace(view);
-        self.logins.forget();
-        self.cells
-            .retain_backends(|name| plan.backends.iter().any(|b| *b.name == *name));
-        self.move_doors(&plan, last);
-        for (id, socket) in bound {
-            self.open_door(&plan, id, socket);
-        }
+        Rc::new(View { active, table })
+    }
+
+    /// Connections to a backend; `None` where there are none.
+    fn peers_of(&self, backend: &Backend, cells: &Rc<BackendCells>) -> Option<Rc<PeerGroup>> {
+        let BackendKind::Origin(origin) = &backend.kind else {
+            return None;
+        };
+        let tools = (&self.buffers, &self.dog);
+        let group = self
+            .peers
+            .group(&backend.name, origin, self.shards, tools, cells);
+        Some(group)
     }
 
     /// Points the doors that stay at their listener of the new plan and closes the others, which go on with the
@@ -426,6 +487,11 @@ pub(crate) async fn run(end: ShardEnd, shards: u32) {
             }
             Command::Abort => prepared = None,
             Command::Table(table) => shard.table(table),
+            Command::Members(plan, table) => {
+                let version = table.version;
+                shard.members(plan, table);
+                shard.report(Event::Members(version));
+            }
             Command::Verdict(token, verdict) => {
                 shard.logins.answer(token, verdict, shard.dog.now_ms());
             }

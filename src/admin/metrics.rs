@@ -17,10 +17,12 @@ use ringway_shards::metrics::ShardMetrics;
 use super::process::Process;
 use crate::compile::ControlSettings;
 use crate::control::reload;
+use crate::control::run::discover::{AlbRow, DiscovererRow, Spreads};
 use crate::control::state::State;
 use crate::control::verify;
 
 mod control;
+mod discovery;
 mod shards;
 
 /// Upper bounds in seconds of the probe latency histogram. Contract: metrics page, 1.
@@ -71,6 +73,12 @@ pub struct Scene<'a> {
     pub drivers: &'a [Option<Driver>],
     /// By backend name.
     pub probes: &'a BTreeMap<Box<str>, ProbeCounts>,
+    /// ALBs with discovery.
+    pub discovered: &'a [AlbRow],
+    /// Discoverers in use.
+    pub discoverers: &'a [DiscovererRow],
+    /// How long changes of members took to reach all shards.
+    pub spreads: Spreads,
     /// Reload attempts.
     pub reloads: &'a reload::Tally,
     /// Password checks.
@@ -88,6 +96,7 @@ impl Scene<'_> {
     pub fn text(&self) -> String {
         let mut families = Families::default();
         control::collect(self, &mut families);
+        discovery::collect(self, &mut families);
         shards::collect(self, &mut families);
         families.text()
     }

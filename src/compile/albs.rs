@@ -18,6 +18,7 @@ use crate::config::{Fault, Path, defaults};
 const OWN_KEYS: &[(&str, &[Mechanism], &str)] = &[
     ("pool", POOLED, "mechanisms with a pool"),
     ("healthy_floor", POOLED, "mechanisms with a pool"),
+    ("discovery", POOLED, "mechanisms with a pool"),
     ("tsm", &[Mechanism::TimeSeriesMerge], "mechanism tsm"),
     (
         "output_format",

@@ -9,7 +9,8 @@ use super::authenticators::Authenticators;
 use super::context::Context;
 use super::graph::Graph;
 use super::roster::{Entry, Live, Roster};
-use super::{albs, paths, tls, user_router};
+use super::templates::{self, Template};
+use super::{albs, health, paths, tls, user_router};
 use crate::config::origin_url::OriginUrl;
 use crate::config::{Fault, Path, defaults};
 
@@ -31,14 +32,11 @@ pub(super) fn compile(
             Live::Alb => albs::alb(context, roster, graph, id, entry)
                 .map(|(alb, bytes)| (BackendKind::Alb(alb), bytes)),
             Live::Prometheus | Live::ReverseProxy => {
-                let bytes = capture_bytes(context, roster, &at, entry);
-                // In the entry `default` it counts for all ALBs. Decisions, 5.
-                if entry.name != "default" {
-                    let key = at.key("max_fanout_capture_bytes");
-                    context.warn_no_effect(&key, "only an ALB asks several members at once");
-                }
-                origin(context, &at, live, entry)
-                    .map(|origin| (BackendKind::Origin(Box::new(origin)), bytes))
+                let bytes = origin_capture_bytes(context, roster, &at, entry);
+                let written = entry.written.origin_url.as_deref();
+                let url = origin_url(context, &at.key("origin_url"), written);
+                origin(context, &at, live, entry, url)
+                    .map(|(origin, _)| (BackendKind::Origin(Box::new(origin)), bytes))
             }
         };
         let paths = paths::compile(context, authenticators, live, entry);
@@ -58,13 +56,79 @@ pub(super) fn compile(
             provider_label: live.name(),
             replica_group: replica_group.into(),
             capture_bytes_max,
-            paths,
+            paths: paths.into(),
             latency,
-            compressible_types,
+            compressible_types: compressible_types.into(),
             kind,
         });
     }
     backends
+}
+
+/// All templates, for discovery to clone.
+pub(super) fn templates(
+    context: &mut Context<'_>,
+    roster: &Roster<'_>,
+    authenticators: &Authenticators,
+) -> Vec<Template> {
+    let mut templates = Vec::new();
+    for (live, entry) in roster.templates() {
+        let at = Path::of(&["backends", entry.name]);
+        if let Some(provider) = &entry.written.provider {
+            context.note_written(&at.key("provider"), Json::from(provider.as_str()));
+        }
+        let group_at = at.key("replica_group");
+        let group = written_group(entry);
+        match group {
+            Some(_) if live == Live::ReverseProxy => {
+                context.fail_key(&group_at, Fault::GroupOnPlainOrigin);
+            }
+            Some(group) => context.note_written(&group_at, Json::from(group)),
+            None => {}
+        }
+        let capture_bytes_max = origin_capture_bytes(context, roster, &at, entry);
+        let url = match entry.written.origin_url.as_deref() {
+            Some(written) if !written.is_empty() => {
+                origin_url(context, &at.key("origin_url"), Some(written))
+            }
+            _ => Some(templates::url_of_nobody()),
+        };
+        let paths = paths::compile(context, authenticators, live, entry);
+        let latency = latency(context, &at, entry);
+        let compressible_types = compressible_types(context, &at, entry);
+        let Some((origin, tls)) = origin(context, &at, live, entry, url) else {
+            continue;
+        };
+        let backend = Backend {
+            id: BackendId(u32::MAX),
+            name: entry.name.into(),
+            provider_label: live.name(),
+            replica_group: group.unwrap_or_default().into(),
+            capture_bytes_max,
+            paths: paths.into(),
+            latency,
+            compressible_types: compressible_types.into(),
+            kind: BackendKind::Origin(Box::new(origin.clone())),
+        };
+        let probe = health::of_template(context, entry, &backend, &origin);
+        templates.push(Template::new(backend, origin, tls, probe));
+    }
+    templates
+}
+
+/// The capture cap of an origin, which no other key of the kind is for.
+fn origin_capture_bytes(
+    context: &mut Context<'_>,
+    roster: &Roster<'_>,
+    at: &Path,
+    entry: &Entry<'_>,
+) -> u64 {
+    // In the entry `default` it counts for all ALBs. Decisions, 5.
+    if entry.name != "default" {
+        let key = at.key("max_fanout_capture_bytes");
+        context.warn_no_effect(&key, "only an ALB asks several members at once");
+    }
+    capture_bytes(context, roster, at, entry)
 }
 
 /// Simulated latency; without an end it is always the same.
@@ -136,8 +200,7 @@ fn replica_group(
     entry: &Entry<'_>,
 ) -> String {
     let at = at.key("replica_group");
-    let written = entry.written.replica_group.as_deref().map(str::trim);
-    let written = written.filter(|group| !group.is_empty());
+    let written = written_group(entry);
     if written.is_some_and(|group| group != entry.name) {
         match live {
             Live::ReverseProxy => context.fail_key(&at, Fault::GroupOnPlainOrigin),
@@ -152,13 +215,19 @@ fn replica_group(
     context.pick_or_derive(&at, written.map(str::to_owned), own, "the backend's name")
 }
 
-fn origin(context: &mut Context<'_>, at: &Path, live: Live, entry: &Entry<'_>) -> Option<Origin> {
+fn written_group<'a>(entry: &Entry<'a>) -> Option<&'a str> {
+    let written = entry.written.replica_group.as_deref().map(str::trim);
+    written.filter(|group| !group.is_empty())
+}
+
+fn origin(
+    context: &mut Context<'_>,
+    at: &Path,
+    live: Live,
+    entry: &Entry<'_>,
+    url: Option<OriginUrl>,
+) -> Option<(Origin, tls::Client)> {
     let written = entry.written;
-    let url = origin_url(
-        context,
-        &at.key("origin_url"),
-        written.origin_url.as_deref(),
-    );
     let tls = tls::client(context, at, url.as_ref(), written.tls.as_ref());
     let timeout = context.pick(&at.key("timeout"), written.timeout, defaults::TIMEOUT);
     let connect_timeout = context.pick(
@@ -189,7 +258,7 @@ fn origin(context: &mut Context<'_>, at: &Path, live: Live, entry: &Entry<'_>) -
     let injected_labels = labels(context, &at.key("prometheus").key("labels"), entry);
     let url = url?;
     let tls = tls?;
-    Some(Origin {
+    let origin = Origin {
         provider: match live {
             Live::Prometheus => OriginProvider::Prometheus,
             Live::ReverseProxy | Live::Alb => OriginProvider::ReverseProxy,
@@ -200,7 +269,7 @@ fn origin(context: &mut Context<'_>, at: &Path, live: Live, entry: &Entry<'_>) -
         authority: url.host_header().into(),
         path_prefix: url.path_prefix.as_str().into(),
         peer_key: tls.peer_key(&url).into(),
-        tls: tls.settings,
+        tls: tls.settings.clone(),
         timeout: timeout.0,
         connect_timeout: connect_timeout.0,
         keep_alive_timeout: keep_alive_timeout.0,
@@ -213,7 +282,8 @@ fn origin(context: &mut Context<'_>, at: &Path, live: Live, entry: &Entry<'_>) -
             _ => ForwardedHeaders::Standard,
         },
         injected_labels,
-    })
+    };
+    Some((origin, tls))
 }
 
 fn origin_url(context: &mut Context<'_>, at: &Path, written: Option<&str>) -> Option<OriginUrl> {

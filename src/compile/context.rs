@@ -65,6 +65,12 @@ impl<'a> Context<'a> {
         problems.any(|problem| problem.at.path == path)
     }
 
+    /// Whether the compiler itself has refused the value at this path.
+    pub(super) fn has_failed(&self, path: &Path) -> bool {
+        let path = path.to_string();
+        self.problems.iter().any(|problem| problem.at.path == path)
+    }
+
     /// Whether anything within the value at this path was refused, so that what is left says little.
     pub(super) fn was_refused_within(&self, path: &Path) -> bool {
         let path = path.to_string();

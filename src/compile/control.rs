@@ -10,7 +10,9 @@ use ringway_shards::plan::{BackendId, PoolId, Scheme};
 use ringway_shards::spawn::ShardOptions;
 
 use super::effective::Effective;
+use super::templates::Template;
 use crate::config::Warning;
+use crate::discovery::settings::DiscoverySettings;
 
 /// Everything compiled for the control core.
 #[derive(Debug)]
@@ -23,12 +25,16 @@ pub struct ControlSettings {
     pub reload: ReloadSettings,
     /// Probes, one for each backend that has any: see [`HealthCheck::interval`].
     pub health_checks: Vec<HealthCheck>,
+    /// Templates of discovered members.
+    pub templates: Vec<Template>,
     /// Health floors, by [`PoolId`].
     pub floors: Vec<PoolFloor>,
     /// Pools that leave failing members out for a while; a pool without is not listed.
     pub ejections: Vec<PoolEjection>,
     /// Host names and addresses behind origins, one for each origin.
     pub origins: Vec<OriginName>,
+    /// Who is asked for members, and for which pools.
+    pub discovery: DiscoverySettings,
     /// How many shards run, where, and on what.
     pub shards: ShardOptions,
     /// Processor of the control thread; `None`: not pinned.

@@ -13,7 +13,7 @@ use crate::config::{Fault, Named, Path, defaults};
 
 /// Headers of the connection and of the body's framing. An edit of one would make two sides disagree about where a
 /// message ends.
-const FRAMING: &[&str] = &[
+pub(super) const FRAMING: &[&str] = &[
     "connection",
     "content-length",
     "keep-alive",

@@ -17,6 +17,7 @@ const SECTIONS: &[&str] = &[
     "shards",
     "authenticators",
     "listeners",
+    "discovery",
     "backends",
 ];
 

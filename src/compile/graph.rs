@@ -9,6 +9,7 @@ use ringway_shards::plan::{BackendId, Mechanism};
 use super::context::Context;
 use super::roster::{Entry, Live, Role, Roster};
 use crate::config::alb::{Alb, PoolEntry};
+use crate::config::backends::Backend;
 use crate::config::units::Period;
 use crate::config::{Fault, Path, defaults, schema};
 
@@ -119,12 +120,43 @@ impl Graph {
                 .members
                 .iter()
                 .map(|member| self.timeout_below(roster, member.backend, known))
+                .chain(written.and_then(|backend| discovered_timeout(roster, backend)))
                 .max()
                 .unwrap_or(defaults::TIMEOUT.value.0),
             (None, None) => defaults::TIMEOUT.value.0,
         };
         known[id.index()] = Some(timeout);
         timeout
+    }
+
+    /// Whether requests to one backend may get to another, which may be the same.
+    pub(super) fn leads_to(&self, from: BackendId, to: BackendId) -> bool {
+        let mut seen = vec![false; self.pools.len()];
+        let mut ahead = vec![from];
+        while let Some(id) = ahead.pop() {
+            if id == to {
+                return true;
+            }
+            if !std::mem::replace(&mut seen[id.index()], true) {
+                let members = self.pool(id).into_iter().flat_map(|pool| &pool.members);
+                ahead.extend(members.map(|member| member.backend));
+            }
+        }
+        false
+    }
+
+    /// The first origin below an ALB in pool order, and what it is.
+    pub(super) fn first_origin(
+        &self,
+        roster: &Roster<'_>,
+        id: BackendId,
+    ) -> Option<(BackendId, Live)> {
+        let mut first = None;
+        let mut seen = vec![false; self.pools.len()];
+        self.leaves(roster, id, &mut Vec::new(), &mut seen, &mut |leaf, _| {
+            first.get_or_insert(leaf);
+        });
+        first
     }
 
     /// Reports each loop once, at the entry that begins it in written order, and nesting that a request
@@ -260,6 +292,14 @@ impl Graph {
         }
         way.pop();
     }
+}
+
+/// Timeout of the members that an ALB discovers.
+fn discovered_timeout(roster: &Roster<'_>, alb: &Backend) -> Option<Duration> {
+    let discovery = alb.alb.as_ref()?.discovery.as_ref()?;
+    let template = roster.get(discovery.template_backend.as_ref()?)?;
+    let timeout = template.written.timeout.unwrap_or(defaults::TIMEOUT.value);
+    (template.role == Role::Template).then_some(timeout.0)
 }
 
 /// Is told an origin, what it is, and the way to it.

@@ -10,7 +10,8 @@ use serde_json::{Map, Value as Json};
 use super::context::Context;
 use super::control::HealthCheck;
 use super::effective::{MASK, Provenance};
-use super::roster::Roster;
+use super::roster::{Entry, Roster};
+use super::templates::TemplateProbe;
 use super::{tls, unless_zero};
 use crate::config::healthcheck::HealthCheck as Written;
 use crate::config::origin_url::{Authority, default_port};
@@ -41,6 +42,26 @@ pub(super) fn compile(
         ));
     }
     checks
+}
+
+/// The probe of a template's members, with what of its place is written.
+pub(super) fn of_template(
+    context: &mut Context<'_>,
+    entry: &Entry<'_>,
+    backend: &Backend,
+    origin: &Origin,
+) -> TemplateProbe {
+    let none = Written::default();
+    let written = entry.written.healthcheck.as_ref().unwrap_or(&none);
+    let at = Path::of(&["backends", entry.name, "healthcheck"]);
+    let check = check(context, &at, backend, origin, written);
+    let is_written = |text: &Option<String>| text.as_ref().is_some_and(|text| !text.is_empty());
+    TemplateProbe {
+        has_scheme: is_written(&written.scheme),
+        has_host: is_written(&written.host),
+        has_path: is_written(&written.path),
+        check,
+    }
 }
 
 fn check(
@@ -171,15 +192,22 @@ fn endpoint(context: &mut Context<'_>, at: &Path, origin: &Origin, written: &Wri
     Endpoint { scheme, authority }
 }
 
+/// The path of an origin's probe where none is written.
+pub(super) fn own_path(origin: &Origin) -> String {
+    let prefix = &origin.path_prefix;
+    match origin.provider {
+        OriginProvider::Prometheus => format!("{prefix}{}", defaults::PROMETHEUS_PROBE_PATH),
+        OriginProvider::ReverseProxy if prefix.is_empty() => "/".to_owned(),
+        OriginProvider::ReverseProxy => prefix.to_string(),
+    }
+}
+
 /// Path and query. A written path replaces the origin's prefix too.
 fn target(context: &mut Context<'_>, at: &Path, origin: &Origin, written: &Written) -> String {
-    let (own_path, own_query) = match origin.provider {
-        OriginProvider::Prometheus => (
-            format!("{}{}", origin.path_prefix, defaults::PROMETHEUS_PROBE_PATH),
-            defaults::PROMETHEUS_PROBE_QUERY,
-        ),
-        OriginProvider::ReverseProxy if origin.path_prefix.is_empty() => ("/".to_owned(), ""),
-        OriginProvider::ReverseProxy => (origin.path_prefix.to_string(), ""),
+    let own_path = own_path(origin);
+    let own_query = match origin.provider {
+        OriginProvider::Prometheus => defaults::PROMETHEUS_PROBE_QUERY,
+        OriginProvider::ReverseProxy => "",
     };
     let provider = "the provider's probe";
     let path_at = at.key("path");

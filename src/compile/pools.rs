@@ -7,6 +7,7 @@ use serde_json::{Map, Value as Json};
 
 use super::context::Context;
 use super::control::{HealthCheck, PoolEjection, PoolFloor};
+use super::discovery::unprobed_template;
 use super::effective::Provenance;
 use super::graph::{Graph, Pool, pool_path};
 use super::roster::{Entry, Live, Roster};
@@ -83,8 +84,13 @@ fn members(pool: &Pool) -> Vec<PoolMember> {
 
 fn note_members(context: &mut Context<'_>, entry: &Entry<'_>) {
     let at = pool_path(entry.name);
-    let written = entry.written.alb.as_ref().and_then(|alb| alb.pool.as_ref());
-    if context.document.written_at(&at).is_none() || written.is_none_or(Vec::is_empty) {
+    let alb = entry.written.alb.as_ref();
+    let written = alb.and_then(|alb| alb.pool.as_ref());
+    let discovers = alb.is_some_and(|alb| alb.discovery.is_some());
+    if discovers && written.is_none() {
+        return;
+    }
+    if !discovers && written.is_none_or(Vec::is_empty) {
         context.warn_key(&at, Caution::EmptyPool);
     }
     let shown = |member: &PoolEntry| match member {
@@ -147,6 +153,11 @@ fn floor(
                 unprobed.push(name);
             }
         }
+    }
+    if configured >= 1
+        && let Some(template) = unprobed_template(roster, entry)
+    {
+        unprobed.push(format!("those discovered, made of template {template}").into());
     }
     let effective = if unprobed.is_empty() { configured } else { 0 };
     if effective != configured {

@@ -3,10 +3,11 @@
 use std::collections::HashMap;
 
 use ringway_shards::plan::BackendId;
+use serde_json::Value as Json;
 
 use super::context::Context;
 use crate::config::backends::{Backend, PROVIDERS, Provider};
-use crate::config::{Caution, Fault, Path, schema};
+use crate::config::{Fault, Path, schema};
 
 /// The entry that sets capture caps for all. Decisions, 5.
 const DEFAULT_NAME: &str = "default";
@@ -60,6 +61,17 @@ impl Live {
     }
 }
 
+impl Entry<'_> {
+    /// What the members made of a template are; `None` when they cannot be.
+    pub(super) fn template_live(&self) -> Option<Live> {
+        match Provider::of(self.written.provider.as_deref()?) {
+            Provider::Prometheus => Some(Live::Prometheus),
+            Provider::ReverseProxy => Some(Live::ReverseProxy),
+            _ => None,
+        }
+    }
+}
+
 impl<'a> Roster<'a> {
     /// Sorts the entries and gives ids to those that are served, in written order.
     pub(super) fn new(context: &mut Context<'a>) -> Self {
@@ -93,6 +105,20 @@ impl<'a> Roster<'a> {
         self.entries.iter().filter_map(|entry| match entry.role {
             Role::Live(id, live) => Some((id, live, entry)),
             _ => None,
+        })
+    }
+
+    /// All templates that are origins.
+    pub(super) fn templates(&self) -> impl Iterator<Item = (Live, &Entry<'a>)> {
+        let templates = self.entries.iter().filter(|e| e.role == Role::Template);
+        templates.filter_map(|entry| {
+            let provider = entry.written.provider.as_deref().map(Provider::of);
+            let live = match provider? {
+                Provider::Prometheus => Live::Prometheus,
+                Provider::ReverseProxy => Live::ReverseProxy,
+                _ => return None,
+            };
+            Some((live, entry))
         })
     }
 
@@ -206,10 +232,13 @@ fn template(context: &mut Context<'_>, at: &Path, written: &Backend, live: Live)
         &at.key("origin_url"),
         "a template's members bring their own",
     );
-    context.warn_key(
-        &at.key("is_template"),
-        Caution::NoEffect {
-            reason: "discovery, which would use the template, is not built yet".into(),
-        },
-    );
+    note_template(context, at, written);
+}
+
+/// What makes an entry a template, without which a dump would name templates that it does not have.
+fn note_template(context: &mut Context<'_>, at: &Path, written: &Backend) {
+    if let Some(provider) = &written.provider {
+        context.note_written(&at.key("provider"), Json::from(provider.as_str()));
+    }
+    context.note_written(&at.key("is_template"), Json::from(true));
 }

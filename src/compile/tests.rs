@@ -12,6 +12,7 @@ use crate::config::files::Files;
 use crate::config::{Document, Environment};
 
 mod authenticators;
+mod discovery;
 mod invalid;
 mod mechanisms;
 mod paths;
@@ -46,7 +47,7 @@ fn compiled_with(text: &str, files: &Files) -> Result<Compiled, Vec<String>> {
     compile(&document, &inputs).map_err(lines)
 }
 
-fn valid(text: &str) -> Compiled {
+pub(crate) fn valid(text: &str) -> Compiled {
     compiled(text).unwrap_or_else(|problems| panic!("{text}\n{}", problems.join("\n")))
 }
 
@@ -233,7 +234,7 @@ fn a_time_series_merge_compiles_to_a_plan() {
     let floor = &compiled.control.floors[0];
     assert!(floor.was_reset() && !floor.admits_failing());
     assert_eq!((floor.configured, floor.effective), (1, 0));
-    assert_eq!(floor.unprobed, ["p2".into()]);
+    assert_eq!(floor.unprobed, [Box::<str>::from("p2")]);
     assert_eq!(plan.pools[0].healthy_floor, 0);
 }
 

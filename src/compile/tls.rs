@@ -16,6 +16,7 @@ use crate::config::origin_url::OriginUrl;
 use crate::config::{Fault, Path, defaults};
 
 /// TLS towards one origin.
+#[derive(Clone, Debug)]
 pub(super) struct Client {
     pub(super) settings: Option<ClientTls>,
     /// Differs where the settings do.
@@ -180,6 +181,21 @@ pub(super) fn client(
             None
         }
     }
+}
+
+/// Settings for a client that must have some, though it speaks only without TLS.
+pub(super) fn unspoken(context: &mut Context<'_>, at: &Path) -> Option<ClientTls> {
+    let roots = context.inputs.files.system_roots();
+    let options = Options::default();
+    // Where nobody vouches for anybody, as in an image without authorities, there still is nothing to check.
+    let unchecked = Options {
+        insecure_skip_verify: true,
+        ..Options::default()
+    };
+    build_client(&options, roots)
+        .or_else(|_| build_client(&unchecked, roots))
+        .map_err(|reason| context.fail_key(at, Fault::Tls { reason }))
+        .ok()
 }
 
 /// TLS of an origin's probe; `at` is the key that chose its scheme.

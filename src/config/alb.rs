@@ -2,6 +2,7 @@
 
 use serde::Deserialize;
 
+use super::discovery::query::AlbDiscovery;
 use super::load::Named;
 use super::schema::{Key, Kind, Providers};
 use super::units::Period;
@@ -161,8 +162,6 @@ pub const KEYS: &[Key] = &[
             max_ms: 86_400_000,
         },
     ),
-    Key::later("backends.*.alb.discovery", "discovery of members"),
-    Key::later("backends.*.alb.health_mode", "discovery of members"),
 ];
 
 /// The block as written.
@@ -197,6 +196,10 @@ pub struct Alb {
     pub retry: Option<Retry>,
     /// When a member is left out for a while.
     pub ejection: Option<Ejection>,
+    /// Which members are discovered.
+    pub discovery: Option<AlbDiscovery>,
+    /// Another spelling of `discovery.health_mode`.
+    pub health_mode: Option<String>,
 }
 
 /// A member as written.

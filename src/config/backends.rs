@@ -138,7 +138,7 @@ pub struct Prometheus {
 }
 
 /// Block `tls` as written.
-#[derive(Clone, Debug, Default, Deserialize)]
+#[derive(Clone, Debug, Default, Deserialize, Hash)]
 #[serde(deny_unknown_fields)]
 pub struct Tls {
     /// Certificate chain towards clients.

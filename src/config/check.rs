@@ -117,7 +117,11 @@ impl Walk<'_> {
         }
         // A cleared section is an absent one; a cleared name in a mapping of names is still a name.
         if node.is_null() {
-            return key.path.ends_with(".*").then(|| Json::Object(Map::new()));
+            let empty = match key.kind {
+                Kind::Texts => Json::Array(Vec::new()),
+                _ => Json::Object(Map::new()),
+            };
+            return key.path.ends_with(".*").then_some(empty);
         }
         self.value(node, key, level, path, provider)
     }

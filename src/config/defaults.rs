@@ -219,6 +219,62 @@ pub const EJECTION_FAILURES: Preset<u32> = preset(0, "ringway");
 /// How long an ejected member is left out.
 pub const EJECTION_TIME: Preset<Period> = seconds(30, "ringway");
 
+// Discovery.
+
+/// Requests a second to a Kubernetes API server.
+pub const KUBERNETES_QPS: Preset<u32> = preset(20, "autodiscovery, 2.2");
+/// Requests at once.
+pub const KUBERNETES_BURST: Preset<u32> = preset(40, "autodiscovery, 2.2");
+/// Limit of a request that is no watch.
+pub const KUBERNETES_TIMEOUT: Preset<Period> = seconds(10, "autodiscovery, 2.2");
+/// Least time between two questions to a resolver.
+pub const DNS_INTERVAL: Preset<Period> = seconds(30, "autodiscovery, 2.2");
+/// How often a file's content is compared.
+pub const FILE_POLL_INTERVAL: Preset<Period> = seconds(30, "autodiscovery, 2.2");
+/// Form of a member list.
+pub const LIST_FORMAT: Preset<&str> = preset("trickster", "autodiscovery, 2.2");
+/// Longest wait of a blocking query.
+pub const BLOCKING_WAIT: Preset<Period> = seconds(300, "autodiscovery, 2.2");
+/// Any server may answer.
+pub const ALLOW_STALE: Preset<bool> = preset(false, "autodiscovery, 2.2");
+/// Only passing instances are asked for.
+pub const ONLY_PASSING: Preset<bool> = preset(false, "autodiscovery, 2.2");
+/// A warning counts as ready.
+pub const WARNING_IS_READY: Preset<bool> = preset(true, "autodiscovery, 2.2");
+/// Which of Azure's clouds.
+pub const AZURE_CLOUD: Preset<&str> = preset("public", "autodiscovery, 2.2");
+/// Power states are asked for.
+pub const AZURE_POWER_STATE: Preset<bool> = preset(false, "autodiscovery, 2.2");
+/// Version of Azure's compute API.
+pub const AZURE_COMPUTE_API: Preset<&str> = preset("2024-07-01", "autodiscovery, 2.2");
+/// Version of Azure's network API.
+pub const AZURE_NETWORK_API: Preset<&str> = preset("2024-05-01", "autodiscovery, 2.2");
+/// Version of the Docker Engine's API.
+pub const DOCKER_API_VERSION: Preset<&str> = preset("v1.41", "autodiscovery, 2.2");
+/// Where a Docker Engine listens.
+pub const DOCKER_ENDPOINT: Preset<&str> =
+    preset("unix:///var/run/docker.sock", "autodiscovery, 15");
+/// Time between two readings over HTTP.
+pub const HTTP_INTERVAL: Preset<Period> = seconds(30, "autodiscovery, 2.3");
+/// Limit of one request.
+pub const HTTP_TIMEOUT: Preset<Period> = seconds(10, "autodiscovery, 2.3");
+/// Redirects are followed.
+pub const FOLLOW_REDIRECTS: Preset<bool> = preset(false, "autodiscovery, 2.3");
+/// Fewest members of a reading; 0: off.
+pub const MIN_MEMBERS: Preset<u32> = preset(0, "autodiscovery, 2.4");
+/// Most members that one reading takes away, in per cent; 100: off.
+pub const MAX_SHRINK: Preset<u8> = preset(100, "ringway");
+/// Time within which later readings replace one another.
+pub const DEBOUNCE_WINDOW: Preset<Period> = seconds(0, "autodiscovery, 2.4");
+/// What becomes of the start when the first reading fails.
+pub const STARTUP_POLICY: Preset<&str> = preset("retry", "autodiscovery, 2.4");
+/// Who decides on health.
+pub const HEALTH_MODE: Preset<&str> = preset("probe", "autodiscovery, 2.4");
+/// Kind of Kubernetes object.
+pub const QUERY_KIND: Preset<&str> = preset("endpointslices", "autodiscovery, 7.2");
+/// Which address of a machine.
+pub const ADDRESS_TYPE: Preset<&str> = preset("private", "autodiscovery, 2.5");
+
 // Health checks.
 
 /// Time between probes; 0: none.

@@ -20,26 +20,27 @@ pub const NODES_MAX: usize = 100_000;
 /// Most levels of nesting.
 pub const DEPTH_MAX: usize = 64;
 
+/// Most that one document may hold.
+#[derive(Clone, Copy, Debug)]
+pub struct Limits {
+    /// Bytes.
+    pub bytes: u64,
+    /// Values, aliases expanded.
+    pub nodes: usize,
+}
+
 /// Reads one file's text into a tree. An empty document is an empty mapping.
 ///
 /// # Errors
 /// When it is not one YAML document with a mapping at its root and scalar, distinct keys, or too large.
 pub fn parse_str(source: &Arc<str>, text: &str) -> Result<Node, Problem> {
-    let mut builder = Builder::new(source);
-    if text.len() as u64 > FILE_BYTES_MAX {
-        return Err(builder.problem_at_start(Fault::FileTooLarge {
-            bytes_max: FILE_BYTES_MAX,
-        }));
-    }
-    for event in Parser::new_from_str(text) {
-        match event {
-            Ok((event, span)) => builder.event(event, span)?,
-            Err(error) => return Err(builder.scan_problem(&error)),
-        }
-    }
-    let root = match builder.root.take() {
+    let limits = Limits {
+        bytes: FILE_BYTES_MAX,
+        nodes: NODES_MAX,
+    };
+    let root = match parse_any(source, text, limits)? {
         Some(node) if !node.is_null() => node,
-        _ => Node::empty_map(builder.start()),
+        _ => return Ok(Node::empty_map(start(source))),
     };
     if !matches!(root.value, Value::Map(_)) {
         return Err(Problem {
@@ -50,6 +51,29 @@ pub fn parse_str(source: &Arc<str>, text: &str) -> Result<Node, Problem> {
         });
     }
     Ok(root)
+}
+
+/// Reads a document of any shape into a tree; `None`: there is nothing in it.
+///
+/// # Errors
+/// When it is not one YAML document with scalar, distinct keys, or too large.
+pub fn parse_any(source: &Arc<str>, text: &str, limits: Limits) -> Result<Option<Node>, Problem> {
+    let mut builder = Builder::new(source, limits.nodes);
+    if text.len() as u64 > limits.bytes {
+        return Err(fail(
+            start(source),
+            Fault::FileTooLarge {
+                bytes_max: limits.bytes,
+            },
+        ));
+    }
+    for event in Parser::new_from_str(text) {
+        match event {
+            Ok((event, span)) => builder.event(event, span)?,
+            Err(error) => return Err(builder.scan_problem(&error)),
+        }
+    }
+    Ok(builder.root)
 }
 
 /// Decodes a checked value.
@@ -67,6 +91,15 @@ pub(super) fn decode<T: serde::de::DeserializeOwned>(
 pub fn to_yaml(value: &serde_json::Value) -> String {
     // Only maps with keys that are not text can fail, and JSON has none.
     serde_yaml::to_string(value).unwrap_or_default()
+}
+
+/// The first character of a source.
+fn start(source: &Arc<str>) -> Mark {
+    Mark {
+        source: source.clone(),
+        line: 1,
+        column: 1,
+    }
 }
 
 /// A place without a path.
@@ -102,13 +135,15 @@ struct Builder {
     open: Vec<Open>,
     anchors: HashMap<usize, Node>,
     nodes: usize,
+    nodes_max: usize,
     documents: usize,
     root: Option<Node>,
 }
 
 impl Builder {
-    fn new(source: &Arc<str>) -> Self {
+    fn new(source: &Arc<str>, nodes_max: usize) -> Self {
         Builder {
+            nodes_max,
             source: source.clone(),
             open: Vec::new(),
             anchors: HashMap::new(),
@@ -118,26 +153,11 @@ impl Builder {
         }
     }
 
-    fn start(&self) -> Mark {
-        Mark {
-            source: self.source.clone(),
-            line: 1,
-            column: 1,
-        }
-    }
-
     fn mark(&self, marker: saphyr_parser::Marker) -> Mark {
         Mark {
             source: self.source.clone(),
             line: u32::try_from(marker.line()).unwrap_or(u32::MAX),
             column: u32::try_from(marker.col() + 1).unwrap_or(u32::MAX),
-        }
-    }
-
-    fn problem_at_start(&self, fault: Fault) -> Problem {
-        Problem {
-            at: place(self.start()),
-            fault,
         }
     }
 
@@ -225,11 +245,11 @@ impl Builder {
 
     fn count(&mut self, nodes: usize, height: usize, mark: &Mark) -> Result<(), Problem> {
         self.nodes += nodes;
-        if self.nodes > NODES_MAX {
+        if self.nodes > self.nodes_max {
             return Err(fail(
                 mark.clone(),
                 Fault::TooManyValues {
-                    values_max: NODES_MAX,
+                    values_max: self.nodes_max,
                 },
             ));
         }

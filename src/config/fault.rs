@@ -262,6 +262,99 @@ pub enum Fault {
     #[error("not usable: {reason}")]
     Tls { reason: String },
 
+    // Discovery.
+    #[error("more than {discoverers_max} discoverers")]
+    TooManyDiscoverers { discoverers_max: usize },
+    #[error("not a block of provider {provider}; it is for {allowed}")]
+    ProviderBlock { provider: String, allowed: String },
+    #[error("an endpoint is required, such as {example}")]
+    Endpoint { example: &'static str },
+    #[error("in_cluster: true and kubeconfig exclude each other; remove one of them")]
+    ClusterTwice,
+    #[error("nothing is left to connect to; write kubeconfig, or remove this key")]
+    NoCluster,
+    #[error("{text:?} is not a resolver: {reason}; write host:port, such as 10.0.0.53:53")]
+    Resolver { text: String, reason: String },
+    #[error(
+        "a request must outlast {block}.wait, which is {wait}; write at least {instead}, or remove this key"
+    )]
+    TimeoutWithinWait {
+        block: &'static str,
+        wait: String,
+        instead: String,
+    },
+    #[error("{other} authenticates these requests already; remove one of the two")]
+    SecondAuthentication { other: &'static str },
+    #[error("a password needs a name; write username as well")]
+    PasswordWithoutUser,
+    #[error(
+        "a unix socket is spoken to without TLS; remove this block, or write a tcp:// or https:// endpoint"
+    )]
+    SocketTls,
+    #[error(
+        "{reason}; write unix:///path/of/socket, tcp://host:port, http://host:port or https://host:port"
+    )]
+    DockerEndpoint { reason: String },
+    #[error("{found:?} is not a version of the engine's API; write one such as v1.41")]
+    DockerVersion { found: String },
+    #[error(
+        "access_key and secret_key go together; write {needs} as well, or remove this key and use the credential chain"
+    )]
+    HalfKeys { needs: &'static str },
+    #[error("{found:?} is not a region; write one such as us-east-1")]
+    Region { found: String },
+    #[error(
+        "not the key of a service account: {reason}; for other credentials remove this key and use application default credentials"
+    )]
+    CredentialsFile { reason: String },
+    #[error("client_secret and federated_token_file exclude each other; remove one of them")]
+    TwoIdentities,
+    #[error("{needs} is needed as well; or remove this key and use the managed identity")]
+    HalfIdentity { needs: &'static str },
+    #[error("{name:?} is no entry of section discovery{hint}")]
+    UnknownDiscoverer { name: String, hint: String },
+    #[error("backend {name:?} is no template; set is_template: true there, or name another")]
+    NotTemplate { name: String },
+    #[error(
+        "{why} needs a template of provider prometheus; template {template} is of provider {provider}"
+    )]
+    TemplateCannotMerge {
+        why: String,
+        template: String,
+        provider: &'static str,
+    },
+    #[error("alb.discovery.health_mode says {other}; remove this spelling")]
+    HealthModes { other: String },
+    #[error("not a query field of provider {provider}; it is for {allowed}")]
+    QueryField { provider: String, allowed: String },
+    #[error("provider {provider} needs `{field}` in its query: {what}")]
+    QueryNeeds {
+        provider: String,
+        field: &'static str,
+        what: &'static str,
+    },
+    #[error("kind {kind} of provider kubernetes needs {needs}")]
+    KindNeeds {
+        kind: &'static str,
+        needs: &'static str,
+    },
+    #[error(
+        "kind pods of provider kubernetes takes no service; select pods by selector, or write kind: endpointslices"
+    )]
+    ServiceOfPods,
+    #[error("{found:?} is not a port of provider {provider}; write {expected}")]
+    QueryPort {
+        found: String,
+        provider: String,
+        expected: &'static str,
+    },
+    #[error(
+        "{found:?} is not a path of provider http_sd; write one that begins with `/`, percent-encoded, such as /pools/web"
+    )]
+    QueryPath { found: String },
+    #[error("{what} must not be empty")]
+    EmptyItem { what: &'static str },
+
     // Health checks.
     #[error("header {name:?} is not valid")]
     HeaderName { name: String },
@@ -322,6 +415,14 @@ pub enum Caution {
         ways: String,
         instead: &'static str,
     },
+    #[error("no ALB makes members of this template")]
+    UnusedTemplate,
+    #[error("no ALB uses discoverer {discoverer}: it is not started")]
+    UnusedDiscoverer { discoverer: String },
+    #[error(
+        "a blocking query may be answered wait/16 late; write at least {instead}, or remove this key"
+    )]
+    TimeoutMargin { instead: String },
     #[error("the pool is empty: every request is answered 502")]
     EmptyPool,
     #[error("this is network {network}")]

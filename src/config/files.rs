@@ -10,6 +10,7 @@ use std::path::{Path as FilePath, PathBuf};
 use ringway_io::net::tls::SystemRoots;
 use rustix::fs::{Access, AtFlags, CWD, accessat};
 
+use super::backends::Tls;
 use super::fault::{Caution, Fault};
 use super::load::Document;
 use super::logging;
@@ -65,28 +66,20 @@ impl Files {
 pub fn read(document: &Document) -> Files {
     let mut files = Files::default();
     for (name, backend) in &document.written.backends.0 {
-        let Some(tls) = &backend.tls else {
-            continue;
-        };
-        let at = Path::of(&["backends", name, "tls"]);
-        let single = [
-            ("full_chain_cert_path", &tls.full_chain_cert_path, false),
-            ("private_key_path", &tls.private_key_path, true),
-            ("client_cert_path", &tls.client_cert_path, false),
-            ("client_key_path", &tls.client_key_path, true),
-        ];
-        for (key, file, is_key) in single {
-            if let Some(file) = file.as_deref().filter(|file| !file.is_empty()) {
-                files.read(document, &at.key(key), file, PEM_BYTES_MAX);
-                if is_key {
-                    files.warn_if_open(document, &at.key(key), file);
-                }
-            }
+        if let Some(tls) = &backend.tls {
+            files.read_tls(document, &Path::of(&["backends", name, "tls"]), tls);
         }
-        let authorities = tls.certificate_authority_paths.iter().flatten();
-        for (index, file) in authorities.enumerate() {
-            let at = at.key("certificate_authority_paths").item(index);
-            files.read(document, &at, file, PEM_BYTES_MAX);
+    }
+    for (name, discoverer) in &document.written.discovery.0 {
+        let at = Path::of(&["discovery", name]);
+        let http = discoverer.http.as_ref();
+        if let Some(tls) = http.and_then(|http| http.tls.as_ref()) {
+            files.read_tls(document, &at.key("http").key("tls"), tls);
+        }
+        // Read again when it is used; until then it may be missing.
+        let gcp = discoverer.gcp.as_ref();
+        if let Some(file) = gcp.and_then(|gcp| gcp.credentials_file.as_deref()) {
+            files.read_if_there(file, PEM_BYTES_MAX);
         }
     }
     for (name, authenticator) in &document.written.authenticators.0 {
@@ -101,6 +94,36 @@ pub fn read(document: &Document) -> Files {
 }
 
 impl Files {
+    fn read_tls(&mut self, document: &Document, at: &Path, tls: &Tls) {
+        let single = [
+            ("full_chain_cert_path", &tls.full_chain_cert_path, false),
+            ("private_key_path", &tls.private_key_path, true),
+            ("client_cert_path", &tls.client_cert_path, false),
+            ("client_key_path", &tls.client_key_path, true),
+        ];
+        for (key, file, is_key) in single {
+            if let Some(file) = file.as_deref().filter(|file| !file.is_empty()) {
+                self.read(document, &at.key(key), file, PEM_BYTES_MAX);
+                if is_key {
+                    self.warn_if_open(document, &at.key(key), file);
+                }
+            }
+        }
+        let authorities = tls.certificate_authority_paths.iter().flatten();
+        for (index, file) in authorities.enumerate() {
+            let at = at.key("certificate_authority_paths").item(index);
+            self.read(document, &at, file, PEM_BYTES_MAX);
+        }
+    }
+
+    fn read_if_there(&mut self, name: &str, bytes_max: u64) {
+        if !self.contents.contains_key(name)
+            && let Ok(content) = read_bounded(FilePath::new(name), bytes_max)
+        {
+            self.contents.insert(name.to_owned(), content);
+        }
+    }
+
     fn read(&mut self, document: &Document, at: &Path, name: &str, bytes_max: u64) {
         if self.contents.contains_key(name) {
             return;

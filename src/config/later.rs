@@ -12,7 +12,6 @@ pub const KEYS: &[Key] = &[
     Key::later("rules", "rules"),
     Key::later("request_rewriters", "request rewriters"),
     Key::later("tracing", "tracing"),
-    Key::later("discovery", "discovery of members"),
     Key::later("kind", "resource documents of the forward proxy"),
     Key::later("version", "resource documents of the forward proxy"),
     Key::later("metadata", "resource documents of the forward proxy"),

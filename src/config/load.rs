@@ -14,7 +14,7 @@ use super::environment::Environment;
 use super::fault::Fault;
 use super::problem::{Mark, Place, Problem, Warning};
 use super::tree::{Found, Node, Path, Step};
-use super::{admin, authenticators, backends, listeners, logging, server, shards};
+use super::{admin, authenticators, backends, discovery, listeners, logging, server, shards};
 
 /// Where the configuration is looked for when no place is given.
 pub const DEFAULT_PATHS: &[&str] = &["/etc/ringway/ringway.yaml", "/etc/trickster/trickster.yaml"];
@@ -66,6 +66,8 @@ pub struct Written {
     pub frontend: listeners::Frontend,
     /// Section `authenticators`, in written order.
     pub authenticators: Named<authenticators::Authenticator>,
+    /// Section `discovery`, in written order.
+    pub discovery: Named<discovery::Discoverer>,
     /// Section `backends`, in written order.
     pub backends: Named<backends::Backend>,
 }

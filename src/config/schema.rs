@@ -7,8 +7,8 @@ use std::collections::BTreeMap;
 
 use super::units::{PERIOD_FORM, Period, Port, parse_bool, parse_codes, parse_cpus, parse_int};
 use super::{
-    admin, alb, authenticators, backends, healthcheck, later, listeners, logging, paths, server,
-    shards,
+    admin, alb, authenticators, backends, discovery, healthcheck, later, listeners, logging, paths,
+    server, shards,
 };
 
 /// One key.
@@ -316,6 +316,8 @@ pub fn keys() -> impl Iterator<Item = &'static Key> {
         backends::KEYS,
         paths::KEYS,
         alb::KEYS,
+        discovery::KEYS,
+        discovery::query::KEYS,
         healthcheck::KEYS,
         later::KEYS,
     ]

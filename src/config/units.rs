@@ -5,7 +5,7 @@ use std::str::FromStr;
 use std::time::Duration;
 
 /// A duration: Go form (`1h30m`, `1000ms`, `0`) or with `d`, `w`, `mo`, `y`. Contract: config page, 1.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Period(pub Duration);
 
 /// What a [`Period`] looks like, for messages.

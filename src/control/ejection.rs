@@ -7,6 +7,7 @@
 //! Bounds: a member that is ejected over and over stays out at most [`REPEATS_MAX`] times as long as the first
 //! time. Contract: ALB page, 4, beyond.
 
+use std::collections::{HashMap, HashSet};
 use std::time::{Duration, Instant};
 
 use ringway_shards::plan::{BackendId, Plan, PoolId};
@@ -118,18 +119,22 @@ impl Ejections {
                 continue;
             };
             let known = before.iter().find(|record| record.alb == pool.alb_name);
+            let known: HashMap<&str, &Member> = known
+                .iter()
+                .flat_map(|record| &record.members)
+                .map(|member| (&*member.name, member))
+                .collect();
             let mut members: Vec<Member> = Vec::new();
+            let mut listed: HashSet<BackendId> = HashSet::new();
             for entry in &pool.members {
-                if members.iter().any(|member| member.id == entry.backend) {
+                if !listed.insert(entry.backend) {
                     continue;
                 }
                 let name = &plan.backend(entry.backend).name;
-                let known =
-                    known.and_then(|record| record.members.iter().find(|m| m.name == *name));
-                members.push(match known {
+                members.push(match known.get(&**name) {
                     Some(member) => Member {
                         id: entry.backend,
-                        ..member.clone()
+                        ..(*member).clone()
                     },
                     None => Member::new(entry.backend, name),
                 });
@@ -141,6 +146,13 @@ impl Ejections {
                 members,
             });
         }
+    }
+
+    /// Goes over to the same plan with other members.
+    pub fn members(&mut self, plan: &Plan) {
+        let rules: Vec<(PoolId, Rule)> =
+            self.pools.iter().map(|pool| (pool.id, pool.rule)).collect();
+        self.adopt(plan, &rules);
     }
 
     /// Exchanges with `backend` failed; `answered` says that it had answered before those and after what was

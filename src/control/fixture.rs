@@ -60,9 +60,9 @@ impl Builder {
         Arc::new(Plan {
             generation: Generation(generation),
             server_name: "test".into(),
-            listeners: Vec::new(),
+            listeners: Arc::new([]),
             backends: self.backends.into_iter().map(Arc::new).collect(),
-            authenticators: Vec::new(),
+            authenticators: Arc::new([]),
             pools: self.pools,
         })
     }
@@ -87,9 +87,9 @@ impl Builder {
             provider_label: provider,
             replica_group: group.into(),
             capture_bytes_max: 1 << 20,
-            paths: vec![PathRule::all()],
+            paths: Arc::new([PathRule::all()]),
             latency: None,
-            compressible_types: Vec::new(),
+            compressible_types: Arc::new([]),
             kind,
         });
     }

@@ -4,10 +4,11 @@
 //! nested ALB is available iff a member below it is live, and each rotation gives every live member exactly
 //! its weight, evenly spread. Bounds the rotation of a pool by [`TURNS_MAX`].
 
+use std::collections::HashMap;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-use ringway_shards::plan::{Backend, BackendId, BackendKind, Plan, PoolId, PoolMember, PoolPlan};
+use ringway_shards::plan::{BackendId, BackendKind, Plan, PoolId, PoolMember, PoolPlan};
 use ringway_shards::snapshot::{BackendState, Health, Member, Pool, PoolTable, ReplicaGroup};
 use ringway_shards::tally::Tally;
 
@@ -132,11 +133,16 @@ fn published_pool(
     tally: Arc<Tally>,
 ) -> Pool {
     let mut groups: Vec<ReplicaGroup> = Vec::new();
+    let mut known: HashMap<&str, u32> = HashMap::new();
     let mut live = Vec::new();
     let mut weights = Vec::new();
     for &PoolMember { backend, weight } in &pool.members {
         let member = plan.backend(backend);
-        let group = group_index(&mut groups, member);
+        let group = *known.entry(&member.replica_group).or_insert_with(|| {
+            let name = member.replica_group.clone();
+            groups.push(ReplicaGroup { name });
+            u32::try_from(groups.len() - 1).expect("a pool has fewer than 2^32 members")
+        });
         if is_live(backend) {
             live.push(Member {
                 backend: member.clone(),
@@ -153,16 +159,6 @@ fn published_pool(
     }
 }
 
-fn group_index(groups: &mut Vec<ReplicaGroup>, member: &Backend) -> u32 {
-    let name = &member.replica_group;
-    let found = groups.iter().position(|group| group.name == *name);
-    let index = found.unwrap_or_else(|| {
-        groups.push(ReplicaGroup { name: name.clone() });
-        groups.len() - 1
-    });
-    u32::try_from(index).expect("a pool has fewer than 2^32 members")
-}
-
 /// One rotation by smooth weighted round robin: at each turn every member gains its weight in credit, and the
 /// one with the most credit (the first of equals) takes the turn and pays the sum of all weights. Over one
 /// rotation each pays as often as its weight says, and heavy members never burst more than they must. Takes
@@ -171,6 +167,11 @@ fn turns(weights: &[u32]) -> Box<[u32]> {
     let divisor = weights.iter().copied().fold(0, common_divisor);
     if divisor == 0 {
         return Box::default();
+    }
+    if weights.iter().all(|weight| *weight == divisor) {
+        // As below, without its members times turns steps.
+        let count = u32::try_from(weights.len()).expect("a pool has fewer than 2^32 members");
+        return (0..count).collect();
     }
     let length = rotation_length(weights.iter().copied());
     debug_assert!(

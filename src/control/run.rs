@@ -26,6 +26,7 @@ use crate::admin::server::{Call, CheckNow, NoCheck, Servers};
 use crate::compile::{Compiled, ControlSettings, HealthCheck};
 use crate::config::Problem;
 use crate::discovery::dns;
+use crate::discovery::watching::News;
 use crate::health::Outcome;
 use crate::health::on_demand::OnDemand;
 use crate::health::page::Page;
@@ -33,10 +34,12 @@ use crate::health::schedule::{AddressBook, Prober, Report};
 use crate::log::Log;
 
 mod change;
+pub mod discover;
 mod outbox;
 mod tell;
 
 use change::Change;
+use discover::Discovery;
 use outbox::Outbox;
 
 /// Longest wait for the answers of the shards to a scrape.
@@ -95,6 +98,7 @@ pub struct Inputs {
     answers: mpsc::Receiver<dns::Answer>,
     calls: mpsc::Receiver<Call>,
     verified: mpsc::Receiver<verify::Done>,
+    news: mpsc::Receiver<News>,
 }
 
 /// All that the loop owns.
@@ -126,6 +130,8 @@ pub struct Core {
     reports: mpsc::Sender<Report>,
     book: watch::Sender<AddressBook>,
     wanted: watch::Sender<Vec<Box<str>>>,
+    discovery: Box<Discovery>,
+    news: mpsc::Sender<News>,
     scrapes: BTreeMap<u64, Scrape>,
     scrape_token: u64,
     drain: Option<Drain>,
@@ -153,6 +159,7 @@ enum Turn {
     Answer(dns::Answer),
     Call(Call),
     Verified(verify::Done),
+    News(Box<News>),
     Timer,
 }
 
@@ -168,6 +175,7 @@ impl Core {
         let (reports, reports_in) = mpsc::channel(QUEUE_LEN);
         let (answers, answers_in) = mpsc::channel(QUEUE_LEN);
         let (calls, calls_in) = mpsc::channel(QUEUE_LEN);
+        let (news, news_in) = mpsc::channel(QUEUE_LEN);
         let (verifier, verified) = Verifier::new();
         let (wanted, watcher) = watch::channel(Vec::new());
         dns::spawn(watcher, answers);
@@ -198,6 +206,8 @@ impl Core {
             reports,
             book: watch::channel(AddressBook::default()).0,
             wanted,
+            discovery: Box::default(),
+            news,
             scrapes: BTreeMap::new(),
             scrape_token: 0,
             drain: None,
@@ -212,6 +222,7 @@ impl Core {
             answers: answers_in,
             calls: calls_in,
             verified,
+            news: news_in,
         };
         (core, inputs)
     }
@@ -224,7 +235,7 @@ impl Core {
     /// Serves `first` and goes on until the process is to end. The log comes back to be finished.
     pub async fn run(mut self, first: Compiled, mut inputs: Inputs) -> (Ended, Option<Log>) {
         self.generation = first.plan.generation;
-        self.start(first);
+        Box::pin(self.start(first, &mut inputs)).await;
         loop {
             self.on_time(Instant::now());
             if let Some(ended) = self.ended.take() {
@@ -238,6 +249,7 @@ impl Core {
                 Some(answer) = inputs.answers.recv() => Turn::Answer(answer),
                 Some(call) = inputs.calls.recv() => Turn::Call(call),
                 Some(done) = inputs.verified.recv() => Turn::Verified(done),
+                Some(news) = inputs.news.recv() => Turn::News(Box::new(news)),
                 () = sleep_until(due) => Turn::Timer,
             };
             match turn {
@@ -252,6 +264,7 @@ impl Core {
                         self.on_verdict(done);
                     }
                 }
+                Turn::News(news) => self.on_news(*news),
                 Turn::Timer => {}
             }
         }
@@ -276,6 +289,7 @@ impl Core {
             ShardEvent::Committed(generation) => {
                 tracing::debug!(shard = id.0, generation = generation.0, "plan served");
             }
+            ShardEvent::Members(version) => self.discovery.served(id, version, Instant::now()),
             ShardEvent::Released(plan) => {
                 tracing::debug!(
                     shard = id.0,
@@ -404,7 +418,7 @@ impl Core {
         // A client that went away before its answer is no matter: sends may fail.
         match call {
             Call::Health(reply) => {
-                let _ = reply.send(Page::of(&self.state));
+                let _ = reply.send(Page::of(&self.state, &self.discovery.members));
             }
             Call::Config(reply) => {
                 let dump = self
@@ -422,12 +436,11 @@ impl Core {
     }
 
     fn check_now(&mut self, name: &str) -> Result<CheckNow, NoCheck> {
-        let checks = self.settings.iter().flat_map(|all| &all.health_checks);
-        let check = checks
-            .into_iter()
-            .find(|check| *check.backend_name == *name)
-            .ok_or(NoCheck::Unknown)?
-            .clone();
+        let mut checks = self.settings.iter().flat_map(|all| &all.health_checks);
+        let configured = checks.find(|check| *check.backend_name == *name).cloned();
+        let check = configured
+            .or_else(|| self.discovery.members.check_on_demand(name))
+            .ok_or(NoCheck::Unknown)?;
         let (_, record) = self
             .state
             .backends()
@@ -462,6 +475,7 @@ impl Core {
         }
         self.advance_change(now);
         self.reload_when_due(now);
+        self.change_members(now);
         self.finish_scrapes(now);
         if let Some(drain) = &self.drain {
             if !drain.left.contains(&true) {
@@ -481,6 +495,7 @@ impl Core {
             self.change.is_none().then_some(self.reload_due).flatten(),
             self.change.is_none().then_some(self.look_due).flatten(),
             self.change.is_none().then_some(self.files_due).flatten(),
+            self.change.is_none().then(|| self.members_due()).flatten(),
             self.scrapes.values().map(|scrape| scrape.until).min(),
             self.drain.as_ref().map(|drain| drain.until),
             self.state.ejections().next_return(),
@@ -500,6 +515,7 @@ impl Core {
         self.reload_due = None;
         self.look_due = None;
         self.files_due = None;
+        *self.discovery = Discovery::default();
         self.probers.clear();
         self.outbox.send_all(|| Command::Drain(limit));
         self.drain = Some(Drain {
@@ -548,6 +564,9 @@ impl Core {
                 shards: &scrape.answers,
                 drivers: &self.drivers,
                 probes: &self.probe_counts,
+                discovered: &self.discovery.alb_rows(),
+                discoverers: &self.discovery.discoverer_rows(),
+                spreads: self.discovery.spreads(),
                 reloads: &self.tally,
                 passwords: self.verifier.tally(),
                 log_lines_dropped: self.log.as_ref().map_or(0, Log::dropped_lines),
@@ -564,6 +583,11 @@ impl Core {
         for action in self.state.apply(event) {
             match action {
                 Action::Commit(table) => self.outbox.send_all(|| Command::Commit(table.clone())),
+                Action::Members(plan, table) => {
+                    self.discovery.sent(table.version, self.drivers.len());
+                    self.outbox
+                        .send_all(|| Command::Members(plan.clone(), table.clone()));
+                }
                 Action::Publish(table) => self.outbox.send_all(|| Command::Table(table.clone())),
                 Action::Tell(notice) => tell::notice(&notice),
             }

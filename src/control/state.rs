@@ -5,7 +5,7 @@
 //! actions; the health page and the metrics read the same state. Promises: one change makes at most one new
 //! table, and what did not change makes none.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
@@ -16,7 +16,7 @@ use ringway_shards::tally::Tally;
 
 use super::ejection::{Change, Ejections, Rule, What, Why};
 use super::publish::{self, Facts};
-use crate::health::{Flip, Outcome, Record, Thresholds};
+use crate::health::{Flip, Outcome, Record, Standing, Thresholds};
 
 /// Tells probe tasks apart; a result of a task that was replaced is not counted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -31,6 +31,9 @@ pub struct Probed {
     pub thresholds: Thresholds,
 }
 
+/// Backends whose probes begin.
+pub type Started = Vec<(Box<str>, Probed)>;
+
 /// What happened.
 #[derive(Debug)]
 pub enum Event {
@@ -42,6 +45,21 @@ pub enum Event {
         probes: BTreeMap<Box<str>, Probed>,
         /// When pools leave members out; the others never do.
         ejection: Vec<(PoolId, Rule)>,
+        /// What sources say, by backend; all discovered ones.
+        standings: BTreeMap<Box<str>, Standing>,
+        /// When.
+        at: SystemTime,
+    },
+    /// Discovery found other members; the plan in use is to be served with them.
+    Members {
+        /// The plan in use with the members of now.
+        plan: Arc<Plan>,
+        /// Probed backends that are new, or whose prober is.
+        started: Started,
+        /// Backends that are probed no more.
+        stopped: Vec<Box<str>>,
+        /// What sources say, by backend; all discovered ones.
+        standings: BTreeMap<Box<str>, Standing>,
         /// When.
         at: SystemTime,
     },
@@ -99,6 +117,8 @@ pub enum Event {
 pub enum Action {
     /// Commit the prepared plan with this table on every shard.
     Commit(Arc<PoolTable>),
+    /// Give every shard the plan in use with other members, and this table.
+    Members(Arc<Plan>, Arc<PoolTable>),
     /// Give every shard this table.
     Publish(Arc<PoolTable>),
     /// Tell the operator.
@@ -172,6 +192,7 @@ pub struct State {
     /// By backend id of `plan`.
     records: Vec<Record>,
     probes: BTreeMap<Box<str>, Probed>,
+    standings: BTreeMap<Box<str>, Standing>,
     hosts: BTreeMap<Box<str>, Host>,
     /// By ALB name, kept over reloads.
     tallies: BTreeMap<Box<str>, Arc<Tally>>,
@@ -187,6 +208,7 @@ impl State {
             plan: None,
             records: Vec::new(),
             probes: BTreeMap::new(),
+            standings: BTreeMap::new(),
             hosts: BTreeMap::new(),
             tallies: BTreeMap::new(),
             ejections: Ejections::default(),
@@ -202,8 +224,16 @@ impl State {
                 plan,
                 probes,
                 ejection,
+                standings,
                 at,
-            } => self.adopt(plan, probes, &ejection, at),
+            } => self.adopt(plan, probes, &ejection, standings, at),
+            Event::Members {
+                plan,
+                started,
+                stopped,
+                standings,
+                at,
+            } => self.members(plan, (started, stopped), standings, at),
             Event::Probed {
                 backend,
                 probe,
@@ -265,44 +295,100 @@ impl State {
         plan: Arc<Plan>,
         probes: BTreeMap<Box<str>, Probed>,
         ejection: &[(PoolId, Rule)],
+        standings: BTreeMap<Box<str>, Standing>,
         at: SystemTime,
     ) -> Vec<Action> {
-        let old: BTreeMap<Box<str>, Record> = self
-            .backends()
-            .map(|(backend, record)| (backend.name.clone(), record.clone()))
-            .collect();
-        self.records = plan
-            .backends
-            .iter()
-            .map(|backend| {
-                let thresholds = probes.get(&backend.name).map(|probed| probed.thresholds);
-                match old.get(&backend.name) {
-                    Some(record) => record.carried_over(thresholds),
-                    None => Record::new(thresholds),
-                }
-            })
-            .collect();
-        let names: Vec<&str> = origin_hosts(&plan).collect();
-        self.hosts.retain(|host, _| names.contains(&&**host));
+        self.probes = probes;
+        self.standings = standings;
+        let flips = self.carry_over(&plan, |record, now| record.carried_over(now), at);
+        let names: HashSet<&str> = origin_hosts(&plan).collect();
+        self.hosts.retain(|host, _| names.contains(&**host));
         self.tallies
             .retain(|alb, _| plan.pools.iter().any(|pool| pool.alb_name == *alb));
         for pool in &plan.pools {
             self.tallies.entry(pool.alb_name.clone()).or_default();
         }
         self.ejections.adopt(&plan, ejection);
-        self.probes = probes;
         self.plan = Some(plan);
         self.last_change = at;
-        let returned = self.keep_halves();
+        let mut actions = flips;
+        actions.extend(self.keep_halves());
         // A new plan starts to count its tables anew.
         let before = self.table.take();
         let Some(table) = self.next_table() else {
             return Vec::new();
         };
-        let mut actions = returned;
         actions.push(Action::Commit(table.clone()));
         actions.extend(self.pool_notices(before.as_deref(), &table));
         actions
+    }
+
+    fn members(
+        &mut self,
+        plan: Arc<Plan>,
+        (started, stopped): (Started, Vec<Box<str>>),
+        standings: BTreeMap<Box<str>, Standing>,
+        at: SystemTime,
+    ) -> Vec<Action> {
+        for name in &stopped {
+            self.probes.remove(name);
+        }
+        self.probes.extend(started);
+        self.standings = standings;
+        let mut actions = self.carry_over(&plan, |record, _| record, at);
+        let names: HashSet<&str> = origin_hosts(&plan).collect();
+        self.hosts.retain(|host, _| names.contains(&**host));
+        self.ejections.members(&plan);
+        self.plan = Some(plan.clone());
+        self.last_change = at;
+        actions.extend(self.keep_halves());
+        let before = self.table.clone();
+        let Some(table) = self.next_table() else {
+            return Vec::new();
+        };
+        actions.push(Action::Members(plan, table.clone()));
+        actions.extend(self.pool_notices(before.as_deref(), &table));
+        actions
+    }
+
+    /// Makes the records of `plan` of those of the plan before, by name; the flips that come of it.
+    fn carry_over(
+        &mut self,
+        plan: &Plan,
+        over: impl Fn(Record, Option<Thresholds>) -> Record,
+        at: SystemTime,
+    ) -> Vec<Action> {
+        let (before, records) = (self.plan.clone(), std::mem::take(&mut self.records));
+        let names = before.iter().flat_map(|plan| &plan.backends);
+        let names = names.map(|backend| &*backend.name);
+        let mut old: HashMap<&str, Record> = names.zip(records).collect();
+        let mut flips = Vec::new();
+        let mut records = Vec::with_capacity(plan.backends.len());
+        for backend in &plan.backends {
+            let thresholds = self.probes.get(&backend.name).map(|p| p.thresholds);
+            let standing = self.standings.get(&backend.name).copied();
+            let known = old
+                .remove(&*backend.name)
+                .map(|record| over(record, thresholds));
+            let record = match (known, standing) {
+                (None, None) => Record::new(thresholds),
+                (None, Some(standing)) => Record::discovered(thresholds, standing),
+                (Some(record), None) => record,
+                (Some(mut record), Some(standing)) => {
+                    if let Some(flip) = record.stand(thresholds, standing, at) {
+                        flips.push(Action::Tell(Notice::Health {
+                            backend: backend.name.clone(),
+                            flip,
+                            detail: record.detail().to_owned(),
+                        }));
+                    }
+                    record
+                }
+            };
+            records.push(record);
+        }
+        self.records = records;
+        flips
     }
 
     fn probed(
@@ -448,12 +534,18 @@ impl State {
 
     fn next_table(&mut self) -> Option<Arc<PoolTable>> {
         let plan = self.plan.clone()?;
-        let health: Vec<Health> = self.records.iter().map(Record::health).collect();
+        let mut health: Vec<Health> = self.records.iter().map(Record::health).collect();
         let addresses: Vec<Arc<[SocketAddr]>> = plan
             .backends
             .iter()
             .map(|backend| self.socket_addresses(backend))
             .collect();
+        // A discovered member joins when it can be dialled, not before.
+        for (backend, found) in plan.backends.iter().zip(&addresses) {
+            if found.is_empty() && self.standings.contains_key(&backend.name) {
+                health[backend.id.index()] = Health::Unavailable;
+            }
+        }
         let tallies: Vec<Arc<Tally>> = plan
             .pools
             .iter()

@@ -3,6 +3,7 @@
 //! Pure: [`Page::of`] copies what it needs from the state, the rest is formatting; `format` chooses the form, `html`
 //! writes the web page. Called by the admin listener. Contract: health page, 4.
 
+use std::collections::BTreeMap;
 use std::time::SystemTime;
 
 use ringway_shards::plan::{Alb, Backend, BackendKind, Plan};
@@ -11,6 +12,7 @@ use serde_json::{Map, Value, json};
 
 use super::Record;
 use crate::control::ejection::Ejections;
+use crate::control::members::Members;
 use crate::control::state::State;
 use crate::utc::page_time;
 
@@ -55,11 +57,16 @@ impl Group {
     }
 }
 
+/// What a source says of a member, for people.
+type Labels = BTreeMap<Box<str>, Box<str>>;
+
 #[derive(Clone, Debug)]
 struct Row {
     group: Group,
     name: Box<str>,
     provider: &'static str,
+    /// By which ALB and discoverer it was found, and the labels of its source.
+    found: Option<(String, Labels)>,
     down_since: Option<SystemTime>,
     detail: String,
     pool: Option<PoolLists>,
@@ -95,8 +102,8 @@ impl PoolLists {
 }
 
 impl Page {
-    /// The page of `state` now.
-    pub fn of(state: &State) -> Self {
+    /// The page of `state` now, with who was discovered.
+    pub fn of(state: &State, members: &Members) -> Self {
         let mut rows = Vec::new();
         if let (Some(plan), Some(table)) = (state.plan(), state.table()) {
             let groups: Vec<Group> = state
@@ -109,6 +116,7 @@ impl Page {
                 plan,
                 groups: &groups,
                 ejections: state.ejections(),
+                members,
             };
             for (backend, record) in state.backends() {
                 rows.push(row(&known, backend, record));
@@ -206,9 +214,10 @@ impl Page {
 
 impl Row {
     fn provider_cell(&self) -> String {
-        match &self.pool {
-            Some(pool) => format!("alb ({})", pool.mechanism),
-            None => self.provider.to_owned(),
+        match (&self.pool, &self.found) {
+            (Some(pool), _) => format!("alb ({})", pool.mechanism),
+            (None, Some((by, _))) => format!("{} ({by})", self.provider),
+            (None, None) => self.provider.to_owned(),
         }
     }
 
@@ -231,7 +240,16 @@ impl Row {
     fn value(&self) -> Value {
         let mut item = Map::new();
         item.insert("name".into(), json!(self.name));
-        item.insert("provider".into(), self.provider.into());
+        let provider = match &self.found {
+            Some(_) => self.provider_cell(),
+            None => self.provider.to_owned(),
+        };
+        item.insert("provider".into(), provider.into());
+        if let Some((_, labels)) = &self.found
+            && !labels.is_empty()
+        {
+            item.insert("labels".into(), json!(labels));
+        }
         if self.group == Group::Unavailable {
             if let Some(since) = self.down_since {
                 item.insert("downSince".into(), page_time(since).into());
@@ -252,8 +270,9 @@ impl Row {
 
 fn group_of(backend: &Backend, record: &Record, in_table: Health) -> Group {
     let is_virtual = matches!(backend.kind, BackendKind::Alb(_));
-    match (in_table, is_virtual || record.is_probed()) {
+    match (in_table, is_virtual || record.is_checked()) {
         (_, false) => Group::Unchecked,
+        (Health::Unavailable, true) if record.is_initializing() => Group::Initializing,
         (Health::Unavailable, true) => Group::Unavailable,
         (Health::Available, true) => Group::Available,
         (Health::Unknown, true) => Group::Initializing,
@@ -265,6 +284,7 @@ struct Known<'a> {
     plan: &'a Plan,
     groups: &'a [Group],
     ejections: &'a Ejections,
+    members: &'a Members,
 }
 
 fn row(known: &Known<'_>, backend: &Backend, record: &Record) -> Row {
@@ -276,6 +296,10 @@ fn row(known: &Known<'_>, backend: &Backend, record: &Record) -> Row {
         group: known.groups[backend.id.index()],
         name: backend.name.clone(),
         provider: shown_provider(backend.provider_label),
+        found: known.members.found(&backend.name).map(|found| {
+            let labels = found.member.labels.clone();
+            (format!("{} via {}", found.alb, found.discoverer), labels)
+        }),
         down_since: record.down_since(),
         detail: record.detail().to_owned(),
         pool,

@@ -52,22 +52,31 @@ pub struct Prober {
     _running: oneshot::Sender<()>,
 }
 
-/// Starts probing `check` every `interval`.
+/// When a backend is probed.
+#[derive(Clone, Copy, Debug)]
+pub struct Pace {
+    /// Time between probes.
+    pub interval: Duration,
+    /// Whether the first comes at once, as for a discovered member that waits for it.
+    pub at_once: bool,
+}
+
+/// Starts probing `check`.
 pub fn spawn(
     check: HealthCheck,
-    interval: Duration,
+    pace: Pace,
     id: ProbeId,
     book: watch::Receiver<AddressBook>,
     reports: mpsc::Sender<Report>,
 ) -> Prober {
     let (running, stopped) = oneshot::channel();
-    tokio::spawn(run(check, interval, id, book, reports, stopped));
+    tokio::spawn(run(check, pace, id, book, reports, stopped));
     Prober { _running: running }
 }
 
 async fn run(
     check: HealthCheck,
-    interval: Duration,
+    Pace { interval, at_once }: Pace,
     id: ProbeId,
     book: watch::Receiver<AddressBook>,
     reports: mpsc::Sender<Report>,
@@ -75,7 +84,10 @@ async fn run(
 ) {
     let check = Arc::new(check);
     let mut chance = Chance::new();
-    let mut next = Instant::now() + first_delay(interval, chance.next());
+    let mut next = Instant::now();
+    if !at_once {
+        next += first_delay(interval, chance.next());
+    }
     loop {
         tokio::select! {
             () = tokio::time::sleep_until(next.into()) => {}

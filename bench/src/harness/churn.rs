@@ -297,14 +297,7 @@ fn reload(proxy: &Proxy, dir: &Path, count: usize) -> Result<()> {
 
 /// Sums of the counters that tell what retries did.
 fn counted(metrics: SocketAddr) -> Result<Vec<(&'static str, f64)>> {
-    let mut stream = connect(metrics)?;
-    stream
-        .write_all(b"GET /metrics HTTP/1.1\r\nHost: bench\r\nConnection: close\r\n\r\n")
-        .context("cannot ask for the metrics")?;
-    let mut text = String::new();
-    stream
-        .read_to_string(&mut text)
-        .context("cannot read the metrics")?;
+    let text = metrics_text(metrics)?;
     let names = [
         "trickster_proxy_upstream_retries_total",
         "ringway_alb_retry_budget_exhausted_total",
@@ -317,8 +310,21 @@ fn counted(metrics: SocketAddr) -> Result<Vec<(&'static str, f64)>> {
     Ok(names.map(|name| (name, sum(&text, name))).to_vec())
 }
 
+/// All metrics, as text.
+pub(super) fn metrics_text(metrics: SocketAddr) -> Result<String> {
+    let mut stream = connect(metrics)?;
+    stream
+        .write_all(b"GET /metrics HTTP/1.1\r\nHost: bench\r\nConnection: close\r\n\r\n")
+        .context("cannot ask for the metrics")?;
+    let mut text = String::new();
+    stream
+        .read_to_string(&mut text)
+        .context("cannot read the metrics")?;
+    Ok(text)
+}
+
 /// The sum of all series of a metric.
-fn sum(text: &str, name: &str) -> f64 {
+pub(super) fn sum(text: &str, name: &str) -> f64 {
     let values = text.lines().filter_map(|line| {
         let rest = line.strip_prefix(name)?;
         let is_it = rest.starts_with(['{', ' ']);

@@ -17,7 +17,8 @@ Usage: ringway-bench [options]
 
       --binary PATH       the ringway to measure (default: the one beside this program)
       --proxies A,B       only these of ringway,haproxy,nginx,envoy (default: all found)
-      --scenarios A,B     only these of compare,idle,tail,churn (default: all but churn)
+      --scenarios A,B     only these of compare,idle,tail,churn,members
+                          (default: all but churn)
   -c, --connections N     keep-alive connections of the load (default 64)
       --path P            what is asked of the origin (default / : 200 bytes; /bytes/N)
       --rounds N          turns that each proxy gets (default 3)
@@ -44,6 +45,7 @@ Examples:
   ringway-bench --proxies haproxy,nginx --path /bytes/16384
   ringway-bench --scenarios idle --idle 5000
   ringway-bench --scenarios churn --churn-window 5m
+  ringway-bench --scenarios members
 ";
 
 /// What to measure, for how long.
@@ -61,6 +63,8 @@ pub struct Options {
     pub(super) tail: bool,
     /// Whether to run the churn scenario.
     pub(super) churn: bool,
+    /// Whether to run the members scenario.
+    pub(super) members: bool,
     /// Connections of the load.
     pub connections: usize,
     /// What is asked of the origin.
@@ -98,6 +102,7 @@ impl Default for Options {
             idle: true,
             tail: true,
             churn: false,
+            members: true,
             connections: 64,
             path: "/".to_owned(),
             rounds: 3,
@@ -168,13 +173,15 @@ fn apply(options: &mut Options, name: &str, parser: &mut lexopt::Parser) -> Resu
 fn set_scenarios(options: &mut Options, text: &str) -> Result<()> {
     (options.compare, options.idle) = (false, false);
     (options.tail, options.churn) = (false, false);
+    options.members = false;
     for name in text.split(',') {
         match name {
             "compare" => options.compare = true,
             "idle" => options.idle = true,
             "tail" => options.tail = true,
             "churn" => options.churn = true,
-            _ => bail!("{name:?} is no scenario: use compare, idle, tail, churn"),
+            "members" => options.members = true,
+            _ => bail!("{name:?} is no scenario: use compare, idle, tail, churn, members"),
         }
     }
     Ok(())
@@ -205,7 +212,7 @@ mod tests {
 
     #[test]
     fn every_option_lands_in_its_field() {
-        let line = "--binary x/ringway --proxies nginx,ringway --scenarios idle,tail,churn -c 8 \
+        let line = "--binary x/ringway --proxies nginx,ringway --scenarios idle,tail,churn,members -c 8 \
                     --path /bytes/9 --rounds 5 --window 1s --rate 2k --idle 10 --tail-rate 100 \
                     --tail-window 3s --churn-rate 50 --churn-window 9s --nice -5 --budget 1m --json out.json";
         let expected = Options {
@@ -215,6 +222,7 @@ mod tests {
             idle: true,
             tail: true,
             churn: true,
+            members: true,
             connections: 8,
             path: "/bytes/9".to_owned(),
             rounds: 5,

@@ -194,6 +194,7 @@ mod tests {
                 merging: sample(3.0, 9_000.0),
             }),
             churn: None,
+            members: None,
             notes: vec!["haproxy: not found".to_owned()],
         }
     }

@@ -9,6 +9,7 @@ use super::churn::Churn;
 use super::compare::Entry;
 use super::idle::Idle;
 use super::measure::Sample;
+use super::members::Members;
 use super::proxy::Kind;
 use super::tail::Tail;
 use crate::load::Quantiles;
@@ -32,6 +33,8 @@ pub(super) struct Results {
     pub(super) tail: Option<Tail>,
     /// The churn scenario.
     pub(super) churn: Option<Churn>,
+    /// The members scenario.
+    pub(super) members: Option<Members>,
     /// What was skipped or went wrong.
     pub(super) notes: Vec<String>,
 }

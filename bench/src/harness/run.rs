@@ -14,7 +14,7 @@ use super::process::Process;
 use super::proxy::{Kind, Program, Setup, beside_this};
 use super::results::{Machine, Results, Row, set_ratios, unix_now};
 use super::tail::Tail;
-use super::{Options, churn, compare, idle, report, tail};
+use super::{Options, churn, compare, idle, members, report, tail};
 
 /// How long the origin may take to prepare its answers.
 const ORIGIN_PATIENCE: Duration = Duration::from_secs(10);
@@ -75,6 +75,7 @@ pub fn run(options: &Options) -> Result<ExitCode> {
         rows: Vec::new(),
         tail: None,
         churn: None,
+        members: None,
         notes: Vec::new(),
     };
     if !layout.proxy_is_alone() {
@@ -110,7 +111,12 @@ pub fn run(options: &Options) -> Result<ExitCode> {
         .rows
         .iter()
         .any(|row| row.closed.is_some() || row.idle.is_some());
-    let any = measured || results.tail.is_some() || results.churn.is_some();
+    let others = [
+        results.tail.is_some(),
+        results.churn.is_some(),
+        results.members.is_some(),
+    ];
+    let any = measured || others.contains(&true);
     let lost = results.churn.as_ref().is_some_and(|churn| churn.lost() > 0);
     Ok(if any && !lost {
         ExitCode::SUCCESS
@@ -163,6 +169,9 @@ fn run_scenarios(
     }
     if options.churn {
         results.churn = run_churn(options, programs, setup, &mut results.notes);
+    }
+    if options.members {
+        results.members = run_members(programs, setup, &mut results.notes);
     }
 }
 
@@ -265,6 +274,26 @@ fn run_churn(
         }
         Err(error) => {
             notes.push(format!("ringway: churn scenario: {error:#}"));
+            None
+        }
+    }
+}
+
+fn run_members(
+    programs: &[Program],
+    setup: &Setup<'_>,
+    notes: &mut Vec<String>,
+) -> Option<members::Members> {
+    let ringway = programs
+        .iter()
+        .find(|program| program.kind == Kind::Ringway)?;
+    match members::members(ringway, setup) {
+        Ok(found) => {
+            found.lines().iter().for_each(|line| report::progress(line));
+            Some(found)
+        }
+        Err(error) => {
+            notes.push(format!("ringway: members scenario: {error:#}"));
             None
         }
     }

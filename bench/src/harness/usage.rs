@@ -23,6 +23,22 @@ pub(super) struct Usage {
     pub(super) rss_bytes: u64,
 }
 
+/// CPU time in nanoseconds of the threads of `pid` that are no shards, and of those that are.
+pub(super) fn thread_cpu_ns(pid: u32) -> Result<(u64, u64)> {
+    let (mut others, mut shards) = (0, 0);
+    for task in fs::read_dir(format!("/proc/{pid}/task"))? {
+        let path = task?.path();
+        let name = fs::read_to_string(path.join("comm")).unwrap_or_default();
+        let text = fs::read_to_string(path.join("schedstat")).unwrap_or_default();
+        let (cpu, _) = cpu_and_wait_ns(&text).unwrap_or((0, 0));
+        match name.starts_with("shard-") {
+            true => shards += cpu,
+            false => others += cpu,
+        }
+    }
+    Ok((others, shards))
+}
+
 impl Usage {
     /// Reads the usage of `pid` and of all its descendants.
     pub(super) fn of_tree(pid: u32) -> Result<Self> {

@@ -21,9 +21,9 @@ pub(crate) fn backend(paths: Vec<PathRule>) -> Arc<Backend> {
         provider_label: "alb",
         replica_group: "web".into(),
         capture_bytes_max: 1 << 20,
-        paths,
+        paths: paths.into(),
         latency: None,
-        compressible_types: Vec::new(),
+        compressible_types: std::sync::Arc::new([]),
         kind: BackendKind::Alb(Alb {
             mechanism: Mechanism::RoundRobin,
             pool: PoolId(0),

@@ -1,5 +1,6 @@
 //! Backends: origins and virtual ones.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use ringway_io::net::tls::ClientTls;
@@ -34,12 +35,12 @@ pub struct Backend {
     /// Most bytes one answer may take when it is captured for a fan-out.
     pub capture_bytes_max: u64,
     /// Its path table, in the order of matching; never empty.
-    pub paths: Vec<PathRule>,
+    pub paths: Arc<[PathRule]>,
     /// Simulated latency of requests that clients make of it; `None`: none.
     pub latency: Option<Latency>,
     /// Content types (lower case, without parameters) whose answers are compressed towards clients; `/*` at the
     /// end stands for all of a kind. Empty: none.
-    pub compressible_types: Vec<Box<str>>,
+    pub compressible_types: Arc<[Box<str>]>,
     /// What it is.
     pub kind: BackendKind,
 }
@@ -95,7 +96,7 @@ pub enum ForwardedHeaders {
 }
 
 /// How an origin is reached. Addresses are in the pool table, since they change with DNS.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Origin {
     /// What it speaks.
     pub provider: OriginProvider,

@@ -37,8 +37,8 @@ impl Mechanism {
     }
 }
 
-/// A pool as configured: who may be a member, whatever their health.
-#[derive(Debug)]
+/// A pool: who may be a member, whatever their health.
+#[derive(Clone, Debug)]
 pub struct PoolPlan {
     /// This pool's index.
     pub id: PoolId,

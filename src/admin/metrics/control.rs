@@ -231,7 +231,7 @@ fn shards(scene: &Scene<'_>, families: &mut Families) {
     let plan = scene.state.plan();
     let limits = plan
         .iter()
-        .flat_map(|plan| &plan.listeners)
+        .flat_map(|plan| plan.listeners.iter())
         .filter_map(|listener| listener.connections_limit);
     families.gauge(
         "trickster_proxy_max_connections",

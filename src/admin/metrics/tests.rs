@@ -103,6 +103,7 @@ fn scrape() -> String {
             .plan(3),
         probes: BTreeMap::new(),
         ejection: Vec::new(),
+        standings: BTreeMap::new(),
         at: UNIX_EPOCH,
     });
     let mut probes = BTreeMap::new();
@@ -119,6 +120,9 @@ fn scrape() -> String {
         shards: &shards,
         drivers: &[Some(Driver::IoUring), Some(Driver::Epoll), None],
         probes: &probes,
+        discovered: &[],
+        discoverers: &[],
+        spreads: Default::default(),
         reloads: &reloads,
         passwords: verify::Tally {
             matched: 3,

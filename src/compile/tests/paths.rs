@@ -109,7 +109,7 @@ fn an_entry_takes_its_methods_from_the_default_which_keeps_the_others() {
         panic!("forwarded");
     };
     assert_eq!((answer.status, &*answer.body), (200, &b"hi"[..]));
-    for rule in &rules {
+    for rule in rules.iter() {
         let edits = rule.edits.as_ref().unwrap();
         assert_eq!(edits.response_headers, [Edit::set("A", "1")]);
     }
@@ -273,10 +273,10 @@ fn content_types_are_compared_in_lower_case() {
         let keys = format!("    compressible_types: {list}\n");
         backend("rp", &keys).compressible_types
     };
-    assert_eq!(types("[]"), []);
+    assert!(types("[]").is_empty());
     assert_eq!(
-        types("[Text/*, image/svg+xml]"),
-        ["text/*".into(), "image/svg+xml".into()]
+        *types("[Text/*, image/svg+xml]"),
+        [Box::<str>::from("text/*"), Box::from("image/svg+xml")]
     );
 }
 

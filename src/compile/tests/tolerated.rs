@@ -112,7 +112,7 @@ const DOUBTFUL: &[(&str, &[&str])] = &[
     (
         "@TWO@  t: {provider: rp, is_template: true, origin_url: 'http://x'}\n",
         &[
-            "a.yaml:4:21: backends.t.is_template: no effect: discovery, which would use the template, is not built yet",
+            "a.yaml:4:21: backends.t.is_template: no ALB makes members of this template",
             "a.yaml:4:40: backends.t.origin_url: no effect: a template's members bring their own",
         ],
     ),

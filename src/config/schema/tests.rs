@@ -60,6 +60,15 @@ fn every_built_key_is_in_the_manual_and_no_other() {
 #[test]
 fn the_manual_says_the_defaults_that_are_in_force() {
     let text = "\
+discovery:
+  k: {provider: kubernetes}
+  s: {provider: dns_srv}
+  f: {provider: file}
+  h: {provider: http_sd, http: {endpoint: 'https://x'}}
+  c: {provider: consul, http: {endpoint: 'http://x'}}
+  o: {provider: nomad, http: {endpoint: 'http://x'}}
+  z: {provider: azure, azure: {service: vm, subscription_id: s}}
+  d: {provider: docker}
 authenticators: {a: {provider: basic, users: {u: p}, config: {showLoginForm: true}}}
 backends:
   x:
@@ -73,6 +82,9 @@ backends:
   g: {provider: alb, alb: {mechanism: fgr, pool: [x]}}
   n: {provider: alb, alb: {mechanism: nlm, pool: [x]}}
   u: {provider: alb, alb: {mechanism: ur, user_router: {default_backend: x}}}
+  t: {provider: prometheus, is_template: true}
+  dk: {provider: alb, alb: {discovery: {discoverer_name: k, template_backend: t, query: {service: s}}}}
+  dd: {provider: alb, alb: {discovery: {discoverer_name: d, template_backend: t, query: {}}}}
 ";
     let environment = crate::config::Environment::default();
     let document = crate::config::Document::of_text("a", text, &environment).unwrap();

@@ -13,15 +13,15 @@ use ringway_shards::plan::{Generation, ListenerId, Plan, PoolId};
 use socket2::{Domain, Socket, Type};
 use tokio::sync::oneshot;
 
-use super::{Core, Ended, Serving, hosts_of};
+use super::{Core, Ended, Inputs, Serving, hosts_of};
 use crate::admin::server;
-use crate::compile::{Compiled, ControlSettings};
+use crate::compile::{Compiled, ControlSettings, HealthCheck};
 use crate::control::ejection::Rule;
 use crate::control::files::{LOOK_EVERY, Stamp};
+use crate::control::members::Members;
 use crate::control::publish::overlong_rotations;
 use crate::control::reload::{Preparation, Refusal, Verdict};
-use crate::control::state::{Event, Probed};
-use crate::health::{Thresholds, schedule};
+use crate::control::state::Event;
 use crate::log;
 
 /// What asked for a configuration to be read.
@@ -45,10 +45,18 @@ impl Trigger {
     }
 }
 
+/// A configuration that was read.
+struct Read {
+    plan: Plan,
+    settings: Arc<ControlSettings>,
+}
+
 /// A configuration on its way.
 pub(super) struct Change {
     pub(super) preparation: Preparation,
     plan: Arc<Plan>,
+    /// Who is discovered so far.
+    members: Members,
     settings: Arc<ControlSettings>,
     servers: server::Prepared,
     sink: Option<log::Prepared>,
@@ -59,9 +67,18 @@ pub(super) struct Change {
 
 impl Core {
     /// The first configuration.
-    pub(super) fn start(&mut self, first: Compiled) {
+    pub(super) async fn start(&mut self, first: Compiled, inputs: &mut Inputs) {
         let now = Instant::now();
         self.gate.pass(now);
+        let settings = Arc::new(first.control);
+        let first = Read {
+            plan: first.plan,
+            settings,
+        };
+        if let Err(refusal) = self.first_readings(&first.settings, inputs).await {
+            self.refuse(Trigger::Start, refusal, now.elapsed());
+            return;
+        }
         if let Err(refused) = self.begin(first, Trigger::Start, now) {
             let (trigger, refusal) = *refused;
             self.refuse(trigger, refusal, Duration::ZERO);
@@ -134,7 +151,11 @@ impl Core {
                     return;
                 }
                 self.last_problems.clear();
-                if let Err(refused) = self.begin(compiled, trigger, now) {
+                let read = Read {
+                    plan: compiled.plan,
+                    settings: Arc::new(compiled.control),
+                };
+                if let Err(refused) = self.begin(read, trigger, now) {
                     let (trigger, refusal) = *refused;
                     self.refuse(trigger, refusal, now.elapsed());
                 }
@@ -157,14 +178,11 @@ impl Core {
     /// Asks everybody to prepare.
     fn begin(
         &mut self,
-        compiled: Compiled,
+        read: Read,
         trigger: Trigger,
         now: Instant,
     ) -> Result<(), Box<(Trigger, Refusal)>> {
-        let Compiled {
-            mut plan,
-            control: settings,
-        } = compiled;
+        let Read { mut plan, settings } = read;
         self.generation = plan.generation;
         let overlong = overlong_rotations(&plan);
         if !overlong.is_empty() {
@@ -190,8 +208,12 @@ impl Core {
         if !taken.is_empty() {
             return Err(Box::new((trigger, Refusal::NotPrepared(taken))));
         }
-        let plan = Arc::new(plan);
-        let hosts = hosts_of(&plan, &settings.health_checks);
+        let mut members = Members::new(&plan, settings.clone(), &self.discovery.members);
+        if self.settings.is_none() {
+            self.discovery.fill_first(&settings, &mut members, now);
+        }
+        let plan = Arc::new(members.plan(&plan));
+        let hosts = hosts_of(&plan, &all_checks(&settings, &members));
         let known = self.book.borrow().clone();
         let unknown: BTreeSet<Box<str>> = hosts
             .iter()
@@ -207,7 +229,8 @@ impl Core {
         self.change = Some(Change {
             preparation: Preparation::new(plan.generation, self.outbox.shards(), unknown, now),
             plan,
-            settings: Arc::new(settings),
+            members,
+            settings,
             servers,
             sink,
             trigger,
@@ -238,7 +261,9 @@ impl Core {
         self.outbox.send_all(|| Command::Abort);
         // Only what the configuration in force needs is resolved on.
         let hosts = match (self.state.plan(), &self.settings) {
-            (Some(plan), Some(settings)) => hosts_of(plan, &settings.health_checks),
+            (Some(plan), Some(settings)) => {
+                hosts_of(plan, &all_checks(settings, &self.discovery.members))
+            }
             _ => Vec::new(),
         };
         self.wanted.send_replace(hosts);
@@ -266,6 +291,7 @@ impl Core {
         let Change {
             preparation,
             plan,
+            members,
             settings,
             servers,
             sink,
@@ -281,22 +307,28 @@ impl Core {
         {
             tracing::warn!("a change of the shards section takes effect at the next start");
         }
-        let hosts = hosts_of(&plan, &settings.health_checks);
+        let checks = all_checks(&settings, &members);
+        self.discovery.members = members;
+        let hosts = hosts_of(&plan, &checks);
         self.book.send_modify(|book| {
             Arc::make_mut(book).retain(|host, _| hosts.contains(host));
         });
         self.wanted.send_replace(hosts);
-        for listener in &plan.listeners {
+        for listener in plan.listeners.iter() {
             self.ports
                 .insert(port_key(listener), listener.address.port());
         }
-        self.probe_anew(&plan, &settings);
+        self.probe_anew(&plan, &settings, checks);
         let admin = self.servers.commit(servers);
         let took = preparation.started().elapsed();
         self.tally.count(true, took, SystemTime::now());
         told(&plan, &settings, bound, &admin, &trigger);
         self.watched.watch(settings.users_files.iter().cloned());
         self.files_due = (!self.watched.is_empty()).then(|| now + LOOK_EVERY);
+        // Those of the start run already.
+        if self.settings.is_some() {
+            self.settle_watches(&settings);
+        }
         self.settings = Some(settings);
         self.schedule_look(now);
         if let Some(bell) = self.serving.take() {
@@ -312,43 +344,29 @@ impl Core {
     }
 
     /// Replaces all probers and lets the state adopt the plan.
-    fn probe_anew(&mut self, plan: &Arc<Plan>, settings: &ControlSettings) {
+    fn probe_anew(
+        &mut self,
+        plan: &Arc<Plan>,
+        settings: &ControlSettings,
+        checks: Vec<HealthCheck>,
+    ) {
         self.probers.clear();
         self.probe_counts
             .retain(|name, _| plan.backends.iter().any(|backend| backend.name == *name));
         let mut probes = BTreeMap::new();
-        for check in &settings.health_checks {
-            let Some(interval) = check.interval else {
-                continue;
-            };
-            let id = self.next_probe_id();
-            let thresholds = Thresholds {
-                failure: check.failure_threshold,
-                recovery: check.recovery_threshold,
-            };
+        for check in checks {
             let name = check.backend_name.clone();
-            // So that its rows are there before its first result.
-            self.probe_counts.entry(name.clone()).or_default();
-            probes.insert(
-                name.clone(),
-                Probed {
-                    probe: id,
-                    thresholds,
-                },
+            let is_discovered = self.discovery.members.found(&name).is_some();
+            probes.extend(
+                self.probe(check, is_discovered)
+                    .map(|probed| (name, probed)),
             );
-            let prober = schedule::spawn(
-                check.clone(),
-                interval,
-                id,
-                self.book.subscribe(),
-                self.reports.clone(),
-            );
-            self.probers.insert(name, prober);
         }
         self.apply(Event::Adopted {
             plan: plan.clone(),
             probes,
             ejection: ejection_rules(settings),
+            standings: self.discovery.members.standings(),
             at: SystemTime::now(),
         });
     }
@@ -357,8 +375,8 @@ impl Core {
     /// let them share it with a second ringway too, which would get half of the traffic unseen.
     fn taken_elsewhere(&self, plan: &Plan) -> Vec<String> {
         let mut taken = Vec::new();
-        for listener in &plan.listeners {
-            let known = self.state.plan().map(|plan| plan.listeners.as_slice());
+        for listener in plan.listeners.iter() {
+            let known = self.state.plan().map(|plan| &*plan.listeners);
             let ours = known
                 .unwrap_or_default()
                 .iter()
@@ -380,7 +398,8 @@ impl Core {
     /// would give each another port. A listener keeps its port over reloads.
     fn choose_ports(&self, plan: &mut Plan) -> Result<Vec<Socket>, Refusal> {
         let mut reserved = Vec::new();
-        for listener in &mut plan.listeners {
+        let listeners = Arc::get_mut(&mut plan.listeners);
+        for listener in listeners.into_iter().flatten() {
             if listener.address.port() != 0 {
                 continue;
             }
@@ -402,6 +421,17 @@ impl Core {
         }
         Ok(reserved)
     }
+}
+
+/// The probes of configured backends and of discovered ones.
+fn all_checks(settings: &ControlSettings, members: &Members) -> Vec<HealthCheck> {
+    let found = members.names().filter_map(|name| members.check(name));
+    settings
+        .health_checks
+        .iter()
+        .cloned()
+        .chain(found)
+        .collect()
 }
 
 /// When pools leave members out.
@@ -465,7 +495,7 @@ fn told(
             );
         }
     }
-    for listener in &plan.listeners {
+    for listener in plan.listeners.iter() {
         let is_new = bound.iter().any(|(id, _)| *id == listener.id);
         tracing::info!(
             listener = %listener.name,

@@ -1,6 +1,7 @@
 //! Commands on their way to the shards.
 //!
-//! A command that finds its shard's queue full waits here, in order; of waiting tables only the last is kept.
+//! A command that finds its shard's queue full waits here, in order; of waiting tables, and of waiting memberships, only the
+//! last is kept.
 //! So the control core never waits for a shard, and what waits stays small.
 
 use std::collections::VecDeque;
@@ -33,9 +34,13 @@ impl Outbox {
     pub(super) fn send_all(&mut self, mut command: impl FnMut() -> Command) {
         for lane in &mut self.lanes {
             let command = command();
-            if matches!(command, Command::Table(_)) {
-                lane.waiting
-                    .retain(|waiting| !matches!(waiting, Command::Table(_)));
+            match command {
+                Command::Table(_) => lane.waiting.retain(|w| !matches!(w, Command::Table(_))),
+                // With a table of its own, so those of before are not needed either.
+                Command::Members(..) => lane
+                    .waiting
+                    .retain(|w| !matches!(w, Command::Table(_) | Command::Members(..))),
+                _ => {}
             }
             lane.waiting.push_back(command);
         }

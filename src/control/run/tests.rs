@@ -11,6 +11,8 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::task::LocalSet;
 use tokio::time::timeout;
 
+mod members;
+
 const PATIENCE: Duration = Duration::from_secs(20);
 
 /// A configuration with one origin; `{extra}` goes into the origin.
@@ -34,6 +36,7 @@ enum Seen {
     Committed(Arc<PoolTable>),
     Aborted,
     Table(Arc<PoolTable>),
+    Members(Arc<PoolTable>),
     Drained,
     Verdict(u64, Verdict),
 }
@@ -89,6 +92,10 @@ async fn fake_shard(mut end: ShardEnd, role: Role, seen: mpsc::UnboundedSender<S
             Command::Verdict(token, verdict) => Seen::Verdict(token, verdict),
             Command::Abort => Seen::Aborted,
             Command::Table(table) => Seen::Table(table),
+            Command::Members(_, table) => {
+                tell(ShardEvent::Members(table.version));
+                Seen::Members(table)
+            }
             Command::Scrape(token) => {
                 if role != Role::Mute {
                     tell(ShardEvent::Metrics(token, Box::default()));

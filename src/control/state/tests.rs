@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::control::fixture::Builder;
+use std::collections::BTreeMap;
 use std::time::{Duration, UNIX_EPOCH};
 
 const ONE: Thresholds = Thresholds {
@@ -42,6 +43,7 @@ fn adopt_with(
         plan: plan.clone(),
         probes: probes.collect(),
         ejection,
+        standings: BTreeMap::new(),
         at: at(1),
     })
 }

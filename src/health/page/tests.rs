@@ -2,8 +2,10 @@
 
 use super::*;
 use crate::control::fixture::Builder;
+use crate::control::members::Members;
 use crate::control::state::{Event, ProbeId, Probed};
 use crate::health::{Outcome, Thresholds};
+use std::collections::BTreeMap;
 use std::time::{Duration, UNIX_EPOCH};
 
 fn at(second: u64) -> SystemTime {
@@ -46,6 +48,7 @@ fn state() -> State {
         plan,
         probes: probes.into(),
         ejection: Vec::new(),
+        standings: BTreeMap::new(),
         at: at(0),
     });
     for (name, outcome) in [
@@ -85,12 +88,16 @@ proxy-01     proxy        not configured for automated health checks
 -------------------------------------------------------------------------------
 You can also provide a 'Accept: application/json' Header or query param ?json
 ";
-    assert_eq!(Page::of(&state()).write(Format::Text), expected);
+    assert_eq!(
+        Page::of(&state(), &Members::default()).write(Format::Text),
+        expected
+    );
 }
 
 #[test]
 fn the_json_page_is_as_in_the_contract() {
-    let page: Value = serde_json::from_str(&Page::of(&state()).write(Format::Json)).unwrap();
+    let page: Value =
+        serde_json::from_str(&Page::of(&state(), &Members::default()).write(Format::Json)).unwrap();
     let expected = json!({
         "title": "Trickster Backend Health Status",
         "updateTime": "2020-01-01 00:00:07 UTC",
@@ -134,9 +141,11 @@ fn empty_lists_are_left_out() {
         plan,
         probes: [].into(),
         ejection: Vec::new(),
+        standings: BTreeMap::new(),
         at: at(0),
     });
-    let page: Value = serde_json::from_str(&Page::of(&state).write(Format::Json)).unwrap();
+    let page: Value =
+        serde_json::from_str(&Page::of(&state, &Members::default()).write(Format::Json)).unwrap();
     let keys: Vec<&String> = page.as_object().unwrap().keys().collect();
     assert_eq!(keys, ["title", "updateTime", "unchecked"]);
 }
@@ -161,6 +170,7 @@ fn state_with_ejection() -> State {
         plan,
         probes: probes.into(),
         ejection: vec![(ringway_shards::plan::PoolId(0), rule)],
+        standings: BTreeMap::new(),
         at: at(8),
     });
     state.apply(Event::Unreached {
@@ -175,7 +185,7 @@ fn state_with_ejection() -> State {
 
 #[test]
 fn ejected_members_are_shown_with_their_pool() {
-    let page = Page::of(&state_with_ejection());
+    let page = Page::of(&state_with_ejection(), &Members::default());
     let text = page.write(Format::Text);
     let row = "available u:[flux-01] e:[prom-01] i:[fresh-01] nc:[proxy-01]\n";
     assert!(text.contains(row), "{text}");
@@ -195,7 +205,7 @@ fn ejected_members_are_shown_with_their_pool() {
 
 #[test]
 fn the_web_page_has_every_row_without_a_script() {
-    let html = Page::of(&state()).write(Format::Html);
+    let html = Page::of(&state(), &Members::default()).write(Format::Html);
     let row = "<tr role=\"row\" data-name=\"flux-01\" class=\"unavailable\"><th role=\"rowheader\" \
                scope=\"row\">flux-01</th><td role=\"cell\" data-label=\"Provider\">proxy</td>\
                <td role=\"cell\" data-label=\"State\"><span class=\"state\">unavailable</span></td>\
@@ -222,16 +232,17 @@ fn names_cannot_become_markup_of_the_web_page() {
         plan,
         probes: [].into(),
         ejection: Vec::new(),
+        standings: BTreeMap::new(),
         at: at(0),
     });
-    let html = Page::of(&state).write(Format::Html);
+    let html = Page::of(&state, &Members::default()).write(Format::Html);
     assert!(html.contains("data-name=\"&lt;script&gt;&amp;\""), "{html}");
     assert_eq!(html.matches("<script>").count(), 1, "only the page's own");
 }
 
 #[test]
 fn the_yaml_page_says_the_same() {
-    let text = Page::of(&state()).write(Format::Yaml);
+    let text = Page::of(&state(), &Members::default()).write(Format::Yaml);
     assert!(
         text.starts_with("title: \"Trickster Backend Health Status\"\n"),
         "{text}"
@@ -256,9 +267,10 @@ fn long_names_widen_their_column() {
         plan,
         probes: [].into(),
         ejection: Vec::new(),
+        standings: BTreeMap::new(),
         at: at(0),
     });
-    let text = Page::of(&state).write(Format::Text);
+    let text = Page::of(&state, &Members::default()).write(Format::Text);
     assert!(
         text.contains("\na-backend-with-a-long-name   proxy        not conf"),
         "{text}"

@@ -2,7 +2,9 @@
 
 mod chunked_body;
 mod config_yaml;
+mod discovery_answers;
 mod documents;
+mod member_list;
 mod promql_plan;
 mod request_head;
 mod response_head;
@@ -37,4 +39,6 @@ pub static TARGETS: &[&Target] = &[
     &promql_plan::TARGET,
     &series_json::TARGET,
     &documents::TARGET,
+    &member_list::TARGET,
+    &discovery_answers::TARGET,
 ];

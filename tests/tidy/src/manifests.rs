@@ -39,12 +39,14 @@ const DOORS: &[(&[&str], &[&str])] = &[
     ),
     // The bench measures it alone, as the mark the merge is held against.
     (&["simd-json"], &["merge/Cargo.toml", "bench/Cargo.toml"]),
+    // The tests at the wire include a stand-in of an API server that the root package is tested with.
+    (
+        &["tokio", "hyper", "hyper-util"],
+        &["Cargo.toml", "tests/wire/Cargo.toml"],
+    ),
     (
         &[
-            "tokio",
             "tokio-rustls",
-            "hyper",
-            "hyper-util",
             "hickory-resolver",
             "serde_yaml",
             "prometheus",

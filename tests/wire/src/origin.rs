@@ -5,7 +5,7 @@ use std::cell::RefCell;
 use std::collections::VecDeque;
 use std::io::{self, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicU8, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Weak};
 use std::thread;
@@ -187,6 +187,11 @@ impl Conn {
         std::mem::take(&mut self.reader.buffer)
     }
 
+    /// The address that it was connected to.
+    pub fn local_address(&self) -> SocketAddr {
+        self.socket.local_addr().expect("the socket is open")
+    }
+
     /// Ends the sending direction.
     pub fn half_close(&self) {
         // The other side may have closed already.
@@ -209,14 +214,36 @@ pub struct Origin {
     address: SocketAddr,
     events: Receiver<Event>,
     seen: RefCell<VecDeque<Event>>,
-    stop: Arc<AtomicBool>,
-    _port: Port,
+    stop: Arc<AtomicU8>,
+    _port: Option<Port>,
 }
+
+/// States of [`Origin::stop`].
+const RUNS: u8 = 0;
+const RETIRES: u8 = 1;
+const ENDS: u8 = 2;
 
 impl Origin {
     /// Runs `script` for every connection, each on its own thread.
     pub fn start(script: impl Fn(&mut Conn) + Send + Sync + 'static) -> Self {
         Self::listen(Port::claim_listening(), None, Arc::new(script))
+    }
+
+    /// As [`Origin::start`], on every address of this machine: 127.0.0.2 is then another origin of the same port.
+    pub fn start_everywhere(script: impl Fn(&mut Conn) + Send + Sync + 'static) -> Self {
+        Self::listen(Port::claim_listening_everywhere(), None, Arc::new(script))
+    }
+
+    /// As [`Origin::start`], at an address of this machine whose port the caller has claimed.
+    ///
+    /// # Panics
+    /// When somebody listens there.
+    pub fn start_at(
+        address: SocketAddr,
+        script: impl Fn(&mut Conn) + Send + Sync + 'static,
+    ) -> Self {
+        let listener = TcpListener::bind(address).expect("the port is the caller's");
+        Self::serve_on(address, listener, None, None, Arc::new(script))
     }
 
     /// As [`Origin::start`], under TLS.
@@ -243,9 +270,18 @@ impl Origin {
         tls: Option<Arc<rustls::ServerConfig>>,
         script: Script,
     ) -> Self {
-        let address = port.address();
+        Self::serve_on(port.address(), listener, Some(port), tls, script)
+    }
+
+    fn serve_on(
+        address: SocketAddr,
+        listener: TcpListener,
+        port: Option<Port>,
+        tls: Option<Arc<rustls::ServerConfig>>,
+        script: Script,
+    ) -> Self {
         let (sender, events) = channel();
-        let stop = Arc::new(AtomicBool::new(false));
+        let stop = Arc::new(AtomicU8::new(RUNS));
         let stopped = Arc::clone(&stop);
         thread::spawn(move || accept(&listener, tls.as_ref(), &script, &sender, &stopped));
         Self {
@@ -255,6 +291,11 @@ impl Origin {
             stop,
             _port: port,
         }
+    }
+
+    /// Ends it as a server that is told to stop does: answers what it has begun, then closes its connections.
+    pub fn retire(self) {
+        self.stop.store(RETIRES, Ordering::SeqCst);
     }
 
     /// Where it listens.
@@ -351,7 +392,10 @@ impl Origin {
 
 impl Drop for Origin {
     fn drop(&mut self) {
-        self.stop.store(true, Ordering::SeqCst);
+        // Unless it retires.
+        let _ = self
+            .stop
+            .compare_exchange(RUNS, ENDS, Ordering::SeqCst, Ordering::SeqCst);
         // Wakes the accept call; when that fails the thread has ended already.
         drop(TcpStream::connect(self.address));
     }
@@ -363,12 +407,12 @@ fn accept(
     tls: Option<&Arc<rustls::ServerConfig>>,
     script: &Script,
     events: &Sender<Event>,
-    stop: &AtomicBool,
+    stop: &AtomicU8,
 ) {
     let mut sockets: Vec<Weak<TcpStream>> = Vec::new();
     for (number, socket) in listener.incoming().enumerate() {
         let Ok(socket) = socket else { break };
-        if stop.load(Ordering::SeqCst) {
+        if stop.load(Ordering::SeqCst) != RUNS {
             break;
         }
         let socket = Arc::new(socket);
@@ -377,9 +421,13 @@ fn accept(
         let (script, events, tls) = (Arc::clone(script), events.clone(), tls.cloned());
         thread::spawn(move || serve(number, socket, tls, &script, events));
     }
+    let what = match stop.load(Ordering::SeqCst) {
+        RETIRES => Shutdown::Read,
+        _ => Shutdown::Both,
+    };
     for socket in sockets.iter().filter_map(Weak::upgrade) {
         // It may have ended by itself meanwhile.
-        drop(socket.shutdown(Shutdown::Both));
+        drop(socket.shutdown(what));
     }
 }
 

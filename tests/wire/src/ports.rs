@@ -38,6 +38,11 @@ impl Port {
         Self::claim_with(|number| TcpListener::bind((Ipv4Addr::LOCALHOST, number)).ok())
     }
 
+    /// As [`Port::claim_listening`], on every address.
+    pub fn claim_listening_everywhere() -> (Self, TcpListener) {
+        Self::claim_with(|number| TcpListener::bind((Ipv4Addr::UNSPECIFIED, number)).ok())
+    }
+
     fn claim_with(bind: impl Fn(u16) -> Option<TcpListener>) -> (Self, TcpListener) {
         static TURN: AtomicU32 = AtomicU32::new(0);
         for _ in 0..COUNT {

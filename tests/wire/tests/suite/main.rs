@@ -3,10 +3,36 @@
 //! `RINGWAY_TEST_DRIVER=io_uring|epoll` chooses the driver of every shard started here.
 
 mod admin;
+#[path = "../../../../src/discovery/kubernetes/apisim.rs"]
+#[allow(
+    dead_code,
+    clippy::unwrap_used,
+    reason = "written for the tests of the root package: not all of it is used here, and it stands in a file of tests"
+)]
+mod apisim;
 mod authenticators;
 mod check;
 mod compression;
 mod cors;
+mod discovery;
+mod discovery_aws;
+mod discovery_azure;
+mod discovery_azure_login;
+mod discovery_cluster;
+mod discovery_consul;
+mod discovery_dns;
+mod discovery_docker;
+mod discovery_file;
+mod discovery_gcp;
+mod discovery_http_sd;
+mod discovery_kubernetes;
+mod discovery_members;
+mod discovery_moto;
+mod discovery_nomad;
+mod discovery_registry;
+mod discovery_rolling_deploy;
+mod discovery_stub;
+mod discovery_support;
 mod ejection;
 mod explain;
 mod fake_prometheus;

@@ -1,0 +1,626 @@
+//! Discovery by `aws`: EC2 and ECS of moto, which is nobody of ours, and a stand-in for what moto does not do.
+
+use ringway_wire::{Origin, Request, Ringway, Setup, eventually};
+use serde_json::{Value, json};
+
+use crate::discovery_moto::{Moto, gateway, moto};
+use crate::discovery_stub::{Board, everywhere, form, json_of, text_of};
+use crate::discovery_support::{
+    becomes, errors, garbage, is_listed, is_read, is_rejected, lines, outage, row, sections,
+    snapshots, stays, tables,
+};
+
+const LEFT_OUT: &str = "left out: they cannot be members";
+const EC2_QUERY: &str = "query: {filters: {'tag:role': [web]}, port_label: web-port}";
+const ECS_QUERY: &str = "query: {cluster: prod, port_label: web-port}";
+
+/// Ringway that asks a service at an address, with these keys of block `aws` and with nothing of the machine's own.
+fn setup(address: std::net::SocketAddr, aws: &str, discovery: &str) -> Setup {
+    let discoverer = format!(
+        "provider: aws, aws: {{{aws}}}, http: {{endpoint: 'http://{address}', interval: 1s, timeout: 5s}}"
+    );
+    let setup = Setup::new(sections(&discoverer, discovery));
+    let file = |name: &str| setup.folder().join(name).display().to_string();
+    let (credentials, config) = (file("credentials"), file("config"));
+    let mut setup = setup
+        .environment("AWS_SHARED_CREDENTIALS_FILE", &credentials)
+        .environment("AWS_CONFIG_FILE", &config)
+        .environment("AWS_EC2_METADATA_DISABLED", "true")
+        .environment("AWS_ENDPOINT_URL_STS", &format!("http://{address}"));
+    for name in ["AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"] {
+        setup = setup.environment(name, "");
+    }
+    setup
+}
+
+const KEYS: &str = "access_key: AKIAEXAMPLE, secret_key: aws-secret";
+
+fn excluded(ringway: &Ringway) -> f64 {
+    let metric = ringway.metric("ringway_discovery_excluded", &[]);
+    metric.expect("there is such a row")
+}
+
+// === moto ===
+
+#[test]
+fn instances_and_tasks_of_moto_are_members_as_they_come_change_and_go() {
+    let Some(moto) = moto(None) else { return };
+    std::thread::scope(|scope| {
+        scope.spawn(|| instances_of(&moto));
+        scope.spawn(|| tasks_of(&moto));
+    });
+}
+
+fn instances_of(moto: &Moto) {
+    let (origin, other) = (everywhere(), everywhere());
+    let port = origin.address().port();
+    let region = "eu-west-1";
+    let subnet = moto.subnet(region, "127.1.0.0/16");
+    let first = moto.instance(region, &subnet, "127.1.0.5", Some(port));
+    let (gate, is_down) = gateway(moto.address());
+    let aws = format!("service: ec2, region: {region}, {KEYS}");
+    let ringway = setup(gate.address(), &aws, EC2_QUERY).start();
+    becomes(&ringway, &["127.1.0.5"]);
+    let second = moto.instance(region, &subnet, "127.1.0.6", Some(port));
+    becomes(&ringway, &["127.1.0.5", "127.1.0.6"]);
+    // Its port changes: made anew in place.
+    moto.tag(
+        region,
+        &second,
+        "web-port",
+        &other.address().port().to_string(),
+    );
+    eventually("it moved to the other port", || {
+        ringway.get("/");
+        (!other.requests().is_empty()).then_some(())
+    });
+    let before = tables(&ringway);
+    is_read(&ringway);
+    assert_eq!(tables(&ringway), before, "nothing has changed");
+    let members = ["127.1.0.5", "127.1.0.6"];
+    outage(
+        &ringway,
+        &members,
+        || is_down.with(|down| *down = true),
+        || is_down.with(|down| *down = false),
+    );
+    // Moto goes on listing who was stopped.
+    moto.ec2(
+        region,
+        &[("Action", "StopInstances"), ("InstanceId.1", &first)],
+    );
+    becomes(&ringway, &["127.1.0.6"]);
+    assert_eq!(excluded(&ringway), 0.0, "who leaves is not left out");
+    moto.ec2(
+        region,
+        &[("Action", "StartInstances"), ("InstanceId.1", &first)],
+    );
+    becomes(&ringway, &members);
+    let third = moto.instance(region, &subnet, "127.1.0.7", None);
+    eventually("one is left out", || {
+        (excluded(&ringway) == 1.0).then_some(())
+    });
+    is_read(&ringway);
+    assert_eq!(lines(&ringway, LEFT_OUT), 1);
+    assert!(
+        ringway.log().contains("web-127.1.0.7: it has no"),
+        "{}",
+        ringway.log()
+    );
+    for id in [&first, &second, &third] {
+        moto.ec2(
+            region,
+            &[("Action", "TerminateInstances"), ("InstanceId.1", id)],
+        );
+    }
+    becomes(&ringway, &["502"]);
+    assert_eq!(excluded(&ringway), 0.0);
+    assert!(!ringway.log().contains("aws-secret"));
+    ringway.stop();
+}
+
+fn tasks_of(moto: &Moto) {
+    let origin = everywhere();
+    let port = origin.address().port();
+    let region = "eu-central-1";
+    let subnet = moto.subnet(region, "127.2.0.0/16");
+    moto.cluster(region);
+    let run = |port| moto.task(region, &subnet, port);
+    let (first, first_address) = run(Some(port));
+    let (gate, is_down) = gateway(moto.address());
+    let aws = format!("service: ecs, region: {region}, {KEYS}");
+    let ringway = setup(gate.address(), &aws, ECS_QUERY).start();
+    becomes(&ringway, &[&first_address]);
+    let (second, second_address) = run(Some(port));
+    let members = [&*first_address, &*second_address];
+    becomes(&ringway, &members);
+    outage(
+        &ringway,
+        &members,
+        || is_down.with(|down| *down = true),
+        || is_down.with(|down| *down = false),
+    );
+    let (third, _) = run(None);
+    eventually("one is left out", || {
+        (excluded(&ringway) == 1.0).then_some(())
+    });
+    is_read(&ringway);
+    assert_eq!(lines(&ringway, LEFT_OUT), 1);
+    let stop = |arn: &str| moto.ecs(region, "StopTask", &json!({"cluster": "prod", "task": arn}));
+    stop(&first);
+    becomes(&ringway, &[&second_address]);
+    stop(&second);
+    stop(&third);
+    becomes(&ringway, &["502"]);
+    assert_eq!(excluded(&ringway), 0.0);
+    is_no_empty_cluster(&ringway, &aws, gate.address());
+    ringway.stop();
+}
+
+/// A cluster that is not there is a failure and no empty one.
+fn is_no_empty_cluster(ringway: &Ringway, aws: &str, address: std::net::SocketAddr) {
+    let query = "query: {cluster: nowhere, port_label: web-port}";
+    let discoverer = format!(
+        "provider: aws, aws: {{{aws}}}, http: {{endpoint: 'http://{address}', interval: 1s}}"
+    );
+    ringway.write_config(&sections(&discoverer, query));
+    crate::discovery_support::reload(ringway);
+    eventually("it is refused", || {
+        (lines(ringway, "ClusterNotFoundException") == 1).then_some(())
+    });
+}
+
+#[test]
+fn moto_checks_signatures_and_credentials_may_be_rotated() {
+    /// Set-up calls that are not checked: a network, an instance, a user with a policy and a key.
+    const FREE: usize = 7;
+    let Some(moto) = moto(Some(FREE)) else { return };
+    let origin = everywhere();
+    let region = "us-west-2";
+    let subnet = moto.subnet(region, "127.3.0.0/16");
+    moto.instance(region, &subnet, "127.3.0.5", Some(origin.address().port()));
+    let (key, secret) = moto.user("reader", "ec2:DescribeInstances");
+    let file = |secret: &str| {
+        format!("[default]\naws_access_key_id = {key}\naws_secret_access_key = {secret}\n")
+    };
+    let aws = format!("service: ec2, region: {region}");
+    let setup = setup(moto.address(), &aws, EC2_QUERY);
+    let credentials = setup.folder().join("credentials");
+    std::fs::write(&credentials, file("not-the-secret")).expect("the folder is ours");
+    let ringway = setup.start();
+    eventually("it is refused", || (errors(&ringway) > 0.0).then_some(()));
+    stays(&ringway, &["502"]);
+    let log = ringway.log();
+    assert!(
+        log.contains("AuthFailure") || log.contains("SignatureDoesNotMatch"),
+        "{log}"
+    );
+    std::fs::write(&credentials, file(&secret)).expect("the folder is ours");
+    becomes(&ringway, &["127.3.0.5"]);
+    let log = ringway.log();
+    assert!(
+        !log.contains("not-the-secret") && !log.contains(&secret),
+        "{log}"
+    );
+    ringway.stop();
+}
+
+// === what moto does not do ===
+
+/// Instances or tasks of a stand-in, and how it answers.
+#[derive(Default)]
+struct Account {
+    hosts: Vec<Host>,
+    page: usize,
+    /// What is sent in place of pages from this one on.
+    fault: Option<(usize, Vec<u8>)>,
+    /// Most ARNs that came at once.
+    batch: usize,
+    /// ARNs that are listed and cannot be described.
+    missing: Vec<String>,
+}
+
+/// An instance or a task.
+#[derive(Clone)]
+struct Host {
+    octet: u8,
+    state: &'static str,
+    health: &'static str,
+    port: Option<u16>,
+    has_interface: bool,
+    service: &'static str,
+}
+
+fn host(octet: u8, port: u16) -> Host {
+    Host {
+        octet,
+        state: "",
+        health: "UNKNOWN",
+        port: Some(port),
+        has_interface: true,
+        service: "web",
+    }
+}
+
+fn hosts(octets: impl IntoIterator<Item = u8>, port: u16) -> Vec<Host> {
+    octets.into_iter().map(|octet| host(octet, port)).collect()
+}
+
+impl Host {
+    fn instance(&self) -> String {
+        let octet = self.octet;
+        let state = match self.state {
+            "" => "running",
+            other => other,
+        };
+        let port = self.port.map_or(String::new(), |port| {
+            format!("<item><key>web-port</key><value>{port}</value></item>")
+        });
+        format!(
+            "<item><reservationId>r-{octet}</reservationId><ownerId>000000000000</ownerId><groupSet/><instancesSet><item>\
+             <instanceId>i-{octet:017}</instanceId><imageId>ami-0</imageId>\
+             <instanceState><code>16</code><name>{state}</name></instanceState><privateDnsName/><dnsName/><reason/>\
+             <amiLaunchIndex>0</amiLaunchIndex><productCodes/><instanceType>t3.small</instanceType>\
+             <launchTime>2026-01-02T03:04:05.000Z</launchTime>\
+             <placement><availabilityZone>eu-west-1a</availabilityZone><groupName/></placement>\
+             <privateIpAddress>127.0.0.{octet}</privateIpAddress><architecture>x86_64</architecture>\
+             <tagSet><item><key>Name</key><value>web-{octet}</value></item>{port}</tagSet>\
+             </item></instancesSet></item>"
+        )
+    }
+
+    fn arn(&self) -> String {
+        format!(
+            "arn:aws:ecs:eu-west-1:000000000000:task/prod/{:032x}",
+            self.octet
+        )
+    }
+
+    fn task(&self) -> Value {
+        let octet = self.octet;
+        let state = match self.state {
+            "" => "RUNNING",
+            other => other,
+        };
+        let mut tags = vec![json!({"key": "Name", "value": format!("web-{octet}")})];
+        tags.extend(
+            self.port
+                .map(|port| json!({"key": "web-port", "value": port.to_string()})),
+        );
+        let attachments = match self.has_interface {
+            true => json!([{
+                "id": "a", "type": "ElasticNetworkInterface", "status": "ATTACHED", "details": [
+                    {"name": "subnetId", "value": "subnet-0"},
+                    {"name": "privateIPv4Address", "value": format!("127.0.0.{octet}")},
+                ],
+            }]),
+            // Bridge mode: its port is somewhere on the host.
+            false => json!([]),
+        };
+        json!({
+            "taskArn": self.arn(), "clusterArn": "arn:aws:ecs:eu-west-1:000000000000:cluster/prod",
+            "taskDefinitionArn": "arn:aws:ecs:eu-west-1:000000000000:task-definition/web:1",
+            "group": format!("service:{}", self.service), "lastStatus": state, "desiredStatus": "RUNNING",
+            "healthStatus": self.health, "launchType": "FARGATE", "availabilityZone": "eu-west-1a",
+            "attachments": attachments, "tags": tags, "createdAt": 1_767_225_600.5,
+            "containers": [{"name": "web", "lastStatus": state, "networkInterfaces": [], "networkBindings": null}],
+        })
+    }
+}
+
+impl Account {
+    fn fault_at(&self, at: usize) -> Option<Vec<u8>> {
+        let (from, fault) = self.fault.as_ref()?;
+        (at / self.page >= *from).then(|| fault.clone())
+    }
+
+    fn ec2(&self, request: &Request) -> Vec<u8> {
+        let pairs = form(&request.text());
+        let pair = |name: &str| pairs.iter().find(|(key, _)| key == name).map(|(_, v)| &**v);
+        let is_asked =
+            pair("Action") == Some("DescribeInstances") && pair("Version") == Some("2016-11-15");
+        assert!(is_asked, "{pairs:?}");
+        let at: usize = pair("NextToken").map_or(0, |text| text.parse().unwrap_or(0));
+        if let Some(fault) = self.fault_at(at) {
+            return fault;
+        }
+        let page: String = self
+            .hosts
+            .iter()
+            .skip(at)
+            .take(self.page)
+            .map(Host::instance)
+            .collect();
+        let next = match at + self.page < self.hosts.len() {
+            true => format!("<nextToken>{}</nextToken>", at + self.page),
+            false => String::new(),
+        };
+        let body = format!(
+            "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<DescribeInstancesResponse \
+             xmlns=\"http://ec2.amazonaws.com/doc/2016-11-15/\"><requestId>0</requestId>\
+             <reservationSet>{page}</reservationSet>{next}</DescribeInstancesResponse>"
+        );
+        text_of(200, &body)
+    }
+
+    fn ecs(&mut self, request: &Request) -> Vec<u8> {
+        let body: Value = serde_json::from_slice(&request.body).expect("JSON");
+        let target = request.header("x-amz-target").unwrap_or_default();
+        match target.rsplit('.').next() {
+            Some("ListTasks") => self.list(&body),
+            Some("DescribeTasks") => self.describe(&body),
+            _ => ecs_error("UnknownOperationException", ""),
+        }
+    }
+
+    fn list(&self, body: &Value) -> Vec<u8> {
+        let at = body["nextToken"]
+            .as_str()
+            .map_or(0, |text| text.parse().unwrap_or(0));
+        if let Some(fault) = self.fault_at(at) {
+            return fault;
+        }
+        let fits = |host: &&Host| {
+            body["serviceName"]
+                .as_str()
+                .is_none_or(|name| name == host.service)
+        };
+        let arns: Vec<_> = self.hosts.iter().filter(fits).map(Host::arn).collect();
+        let page: Vec<_> = arns.iter().skip(at).take(self.page).collect();
+        let mut answer = json!({"taskArns": page});
+        if at + self.page < arns.len() {
+            answer["nextToken"] = (at + self.page).to_string().into();
+        }
+        json_of(200, &answer)
+    }
+
+    fn describe(&mut self, body: &Value) -> Vec<u8> {
+        let asked = body["tasks"].as_array().expect("a list");
+        self.batch = self.batch.max(asked.len());
+        if asked.len() > 100 {
+            return ecs_error(
+                "InvalidParameterException",
+                "Tasks cannot be more than 100.",
+            );
+        }
+        let is_asked = |arn: &String| asked.iter().any(|one| one == arn.as_str());
+        let is_there = |host: &&Host| is_asked(&host.arn()) && !self.missing.contains(&host.arn());
+        let tasks: Vec<_> = self.hosts.iter().filter(is_there).map(Host::task).collect();
+        let gone = self.missing.iter().filter(|arn| is_asked(arn));
+        let failures: Vec<_> = gone
+            .map(|arn| json!({"arn": arn, "reason": "MISSING"}))
+            .collect();
+        json_of(200, &json!({"tasks": tasks, "failures": failures}))
+    }
+}
+
+fn ecs_error(code: &str, message: &str) -> Vec<u8> {
+    json_of(400, &json!({"__type": code, "message": message}))
+}
+
+fn ec2_error(status: u16, code: &str) -> Vec<u8> {
+    let body = format!(
+        "<?xml version=\"1.0\"?>\n<Response><Errors><Error><Code>{code}</Code><Message>as told</Message></Error></Errors>\
+         <RequestID>0</RequestID></Response>"
+    );
+    text_of(status, &body)
+}
+
+/// The stand-in with these hosts, and ringway with a pool of them.
+fn start(service: &str, hosts: Vec<Host>, discovery: &str) -> (Board<Account>, Origin, Ringway) {
+    let account = Board::new(Account {
+        hosts,
+        page: 100,
+        ..Account::default()
+    });
+    let own = account.clone();
+    let is_ec2 = service == "ec2";
+    let scope = format!("/eu-west-1/{service}/aws4_request");
+    let origin = Origin::answering(move |request| {
+        let signed = request.header("authorization").unwrap_or_default();
+        assert!(signed.contains(&scope), "{signed}");
+        own.with(|own| match is_ec2 {
+            true => own.ec2(request),
+            false => own.ecs(request),
+        })
+    });
+    let aws = format!("service: {service}, region: eu-west-1, {KEYS}");
+    let ringway = setup(origin.address(), &aws, discovery).start();
+    (account, origin, ringway)
+}
+
+fn all_of(octets: impl IntoIterator<Item = u8>) -> Vec<String> {
+    octets
+        .into_iter()
+        .map(|octet| format!("127.0.0.{octet}"))
+        .collect()
+}
+
+fn texts(all: &[String]) -> Vec<&str> {
+    all.iter().map(String::as_str).collect()
+}
+
+/// Pages of a service: all or nothing.
+#[track_caller]
+fn pages_of(service: &str, query: &str, fault: Vec<u8>) {
+    let origin = everywhere();
+    let port = origin.address().port();
+    let (account, _service, ringway) = start(service, hosts(2..7, port), query);
+    account.with(|own| own.page = 2);
+    let all = all_of(2..7);
+    becomes(&ringway, &texts(&all));
+    assert_eq!(snapshots(&ringway, "applied"), 1.0, "they came at once");
+    let seen = errors(&ringway);
+    account.with(|own| {
+        own.hosts.rotate_left(3);
+        own.fault = Some((1, fault));
+    });
+    eventually("a later page fails", || {
+        (errors(&ringway) > seen).then_some(())
+    });
+    stays(&ringway, &texts(&all));
+    account.with(|own| {
+        own.fault = None;
+        own.hosts.truncate(3);
+    });
+    becomes(&ringway, &["127.0.0.2", "127.0.0.5", "127.0.0.6"]);
+    ringway.stop();
+}
+
+const STUB_QUERY: &str = "query: {port_label: web-port}";
+
+#[test]
+fn all_pages_of_instances_are_members_or_none() {
+    pages_of("ec2", STUB_QUERY, ec2_error(503, "RequestLimitExceeded"));
+}
+
+#[test]
+fn all_pages_of_tasks_are_members_or_none() {
+    pages_of(
+        "ecs",
+        ECS_QUERY,
+        ecs_error("ThrottlingException", "Rate exceeded"),
+    );
+}
+
+#[test]
+fn answers_of_ec2_that_are_no_list_change_nothing() {
+    let origin = everywhere();
+    let hosts = hosts([2], origin.address().port());
+    let (account, _service, ringway) = start("ec2", hosts, STUB_QUERY);
+    becomes(&ringway, &["127.0.0.2"]);
+    let faults = [
+        text_of(200, "<html><body>maintenance</body></html>"),
+        text_of(200, "<DescribeInstancesResponse/>"),
+        text_of(200, "{}"),
+    ];
+    garbage(&ringway, &["127.0.0.2"], faults, |fault| {
+        account.with(|own| own.fault = Some((0, fault)));
+    });
+    ringway.stop();
+}
+
+#[test]
+fn no_instances_are_rejected_below_min_members() {
+    let origin = everywhere();
+    let hosts = hosts([2], origin.address().port());
+    let query = format!("min_members: 1, {STUB_QUERY}");
+    let (account, _service, ringway) = start("ec2", hosts, &query);
+    becomes(&ringway, &["127.0.0.2"]);
+    is_rejected(&ringway, || account.with(|own| own.hosts.clear()));
+    stays(&ringway, &["127.0.0.2"]);
+    ringway.stop();
+}
+
+/// States of a service: who is a member, and how well it is.
+#[track_caller]
+fn states_of(service: &str, query: &str, states: &[(&'static str, &'static str, &str)]) {
+    let origin = everywhere();
+    let port = origin.address().port();
+    let all = (2..).zip(states);
+    let hosts = all.map(|(octet, (state, health, _))| Host {
+        state,
+        health,
+        ..host(octet, port)
+    });
+    let hosts: Vec<_> = hosts.collect();
+    let query = format!("health_mode: provider, {query}");
+    let (account, _service, ringway) = start(service, hosts, &query);
+    for (octet, (_, _, list)) in (2..).zip(states) {
+        let name = format!("lb-web-{octet}");
+        match *list {
+            "" => assert_eq!(row(&ringway, &name), None),
+            list => drop(is_listed(&ringway, &name, list)),
+        }
+    }
+    assert_eq!(excluded(&ringway), 0.0, "who leaves is not left out");
+    // The first begins to leave: it is gone from the pool while it is still listed.
+    let leaving = states.iter().find(|(_, _, list)| list.is_empty());
+    let leaving = leaving.expect("one leaves").0;
+    account.with(|own| own.hosts[0].state = leaving);
+    eventually("it has left", || {
+        row(&ringway, "lb-web-2").is_none().then_some(())
+    });
+    ringway.stop();
+}
+
+#[test]
+fn instances_are_as_well_as_their_state_says() {
+    states_of(
+        "ec2",
+        STUB_QUERY,
+        &[
+            ("running", "", "available"),
+            ("pending", "", "unavailable"),
+            // From an API of times to come.
+            ("hibernating", "", "unavailable"),
+            ("shutting-down", "", ""),
+            ("stopping", "", ""),
+            ("stopped", "", ""),
+            ("terminated", "", ""),
+        ],
+    );
+}
+
+#[test]
+fn tasks_are_as_well_as_their_state_and_health_say() {
+    states_of(
+        "ecs",
+        ECS_QUERY,
+        &[
+            ("RUNNING", "HEALTHY", "available"),
+            ("RUNNING", "UNKNOWN", "available"),
+            ("RUNNING", "UNHEALTHY", "unavailable"),
+            ("RUNNING", "WAVERING", "unavailable"),
+            ("ACTIVATING", "UNKNOWN", "unavailable"),
+            ("HIBERNATING", "HEALTHY", "unavailable"),
+            ("DEACTIVATING", "HEALTHY", ""),
+            ("STOPPING", "HEALTHY", ""),
+            ("DEPROVISIONING", "UNKNOWN", ""),
+            ("STOPPED", "UNKNOWN", ""),
+        ],
+    );
+}
+
+#[test]
+fn many_tasks_are_described_a_hundred_at_a_time() {
+    let origin = everywhere();
+    let port = origin.address().port();
+    let mut all = hosts(2..=132, port);
+    all[7].has_interface = false;
+    all[8].service = "other";
+    let query = "query: {cluster: prod, service: web, port_label: web-port}";
+    let (account, _service, ringway) = start("ecs", all, query);
+    account.with(|own| own.missing = vec![own.hosts[5].arn()]);
+    let members = || ringway.metric("trickster_alb_discovery_members", &[]);
+    eventually("all but three are members", || {
+        (members() == Some(128.0) && excluded(&ringway) == 2.0).then_some(())
+    });
+    assert_eq!(account.with(|own| own.batch), 100);
+    let log = ringway.log();
+    assert!(log.contains("only awsvpc mode is supported"), "{log}");
+    assert!(log.contains("ECS does not describe it: MISSING"), "{log}");
+    is_read(&ringway);
+    let said = lines(&ringway, LEFT_OUT);
+    is_read(&ringway);
+    assert_eq!(lines(&ringway, LEFT_OUT), said, "the same are left out");
+    assert_eq!(errors(&ringway), 0.0);
+    ringway.stop();
+}
+
+#[test]
+fn a_service_that_throttles_changes_nothing() {
+    let origin = everywhere();
+    let hosts = hosts([2], origin.address().port());
+    let (account, _service, ringway) = start("ecs", hosts, ECS_QUERY);
+    becomes(&ringway, &["127.0.0.2"]);
+    let throttled = ecs_error("ThrottlingException", "Rate exceeded");
+    outage(
+        &ringway,
+        &["127.0.0.2"],
+        || account.with(|own| own.fault = Some((0, throttled))),
+        || account.with(|own| own.fault = None),
+    );
+    assert_eq!(lines(&ringway, "ThrottlingException: Rate exceeded"), 1);
+    ringway.stop();
+}
