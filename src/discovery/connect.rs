@@ -15,7 +15,7 @@ pub enum Connection {
     Kubernetes(kubernetes::Connection),
     /// See [`dns_records`].
     Dns(dns_records::Connection),
-    /// See [`file`].
+    /// See [`mod@file`].
     File(file::Connection),
     /// See [`http_sd`].
     HttpSd(http_sd::Connection),
