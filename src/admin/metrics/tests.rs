@@ -4,7 +4,7 @@ use super::*;
 use crate::control::fixture::Builder;
 use crate::control::state::Event;
 use ringway_shards::metrics::{
-    AlbRow, DrainRow, FanoutRow, FrontendRow, ListenerMetrics, MemberRow, UpstreamRow, UserRouteRow,
+    AlbRow, DrainRow, FanoutRow, FrontendRow, ListenerMetrics, MemberRow, UpstreamRow, RuleRow, UserRouteRow,
 };
 use std::time::{Duration, UNIX_EPOCH};
 
@@ -89,6 +89,12 @@ fn shard(requests: u64) -> Box<ShardMetrics> {
             alb: "lb".into(),
             outcome: "selected",
             count: 2,
+        }],
+        rules: vec![RuleRow {
+            backend: "a".into(),
+            cases: Vec::new(),
+            stops: 0,
+            dropped: 2,
         }],
         counters: vec![("shard_panics_total", 1)],
     })
