@@ -11,7 +11,9 @@ use crate::dispatch;
 use crate::elsewhere::replaced;
 use crate::limits::head_limits;
 use crate::passage::{Asked, Entered, Passage, path_below};
-use crate::plan::{Backend, BackendKind, Handler, Origin, Plan, Scheme};
+use crate::plan::{
+    Backend, BackendKind, Case, Handler, Listener, Origin, PathRule, Plan, Rule, Scheme,
+};
 use crate::respond::Failure;
 
 /// A request that nobody sends.
@@ -102,50 +104,89 @@ pub enum End {
 /// # Errors
 /// When it is no request.
 pub fn trace(plan: &Plan, question: &Question) -> Result<Trace, String> {
-    let (tls, authority, target) = parts(&question.url)?;
-    let mut text = format!(
-        "{} {target} HTTP/1.1\r\nHost: {authority}\r\n",
-        question.method
-    );
-    for (name, value) in &question.headers {
-        text.push_str(&format!("{name}: {value}\r\n"));
+    let request = Request::of(plan, question)?;
+    let mut steps = Vec::new();
+    let (end, dropped) = request.go(Some(&mut steps), at_origin);
+    Ok(Trace {
+        steps,
+        end: end.unwrap_or_else(|failure| refused(&failure)),
+        dropped,
+    })
+}
+
+/// A request, read and ready to find its way.
+pub struct Request<'v> {
+    plan: &'v Plan,
+    listener: &'v Listener,
+    tls: bool,
+    bytes: Vec<u8>,
+    head: RequestHead,
+}
+
+impl<'v> Request<'v> {
+    /// Reads it.
+    ///
+    /// # Errors
+    /// When it is no request, or there is no listener `default`.
+    pub fn of(plan: &'v Plan, question: &Question) -> Result<Request<'v>, String> {
+        let (tls, authority, target) = parts(&question.url)?;
+        let method = &question.method;
+        let mut text = format!("{method} {target} HTTP/1.1\r\nHost: {authority}\r\n");
+        for (name, value) in &question.headers {
+            text.push_str(&format!("{name}: {value}\r\n"));
+        }
+        text.push_str("\r\n");
+        let bytes = text.into_bytes();
+        let mut head = RequestHead::new();
+        match head.parse(&bytes, &head_limits()) {
+            Ok(Parsed::Complete(len)) if len == bytes.len() => {}
+            Ok(_) => return Err("a line of the request has an end in it".to_owned()),
+            Err(error) => return Err(error.to_string()),
+        }
+        let named = || {
+            let listeners = plan.listeners.iter();
+            listeners.filter(|listener| &*listener.name == "default")
+        };
+        let listener = named().find(|listener| listener.tls.is_some() == tls);
+        let listener = listener.or_else(|| named().next());
+        Ok(Request {
+            plan,
+            listener: listener.ok_or("there is no listener named default")?,
+            tls,
+            bytes,
+            head,
+        })
     }
-    text.push_str("\r\n");
-    let bytes = text.as_bytes();
-    let mut head = RequestHead::new();
-    match head.parse(bytes, &head_limits()) {
-        Ok(Parsed::Complete(len)) if len == bytes.len() => {}
-        Ok(_) => return Err("a line of the request has an end in it".to_owned()),
-        Err(error) => return Err(error.to_string()),
-    }
-    let mut trace = Trace {
-        steps: Vec::new(),
-        end: End::Answer {
+
+    /// Whether it comes to an origin; finds its way and keeps nothing of it.
+    pub fn arrives(&self) -> bool {
+        let nothing = |_: (&Backend, &Origin), _: &Asked<'_>, _: &Passage<'_>| End::Answer {
             status: 0,
             location: None,
             reason: String::new(),
-        },
-        dropped: 0,
-    };
-    let mut listeners = plan.listeners.iter();
-    let listener = listeners
-        .find(|listener| &*listener.name == "default" && listener.tls.is_some() == tls)
-        .or_else(|| {
-            plan.listeners
-                .iter()
-                .find(|listener| &*listener.name == "default")
+        };
+        self.go(None, nothing).0.is_ok()
+    }
+
+    fn go(
+        &self,
+        steps: Option<&mut Vec<Step>>,
+        at_origin: impl Fn((&Backend, &Origin), &Asked<'_>, &Passage<'_>) -> End,
+    ) -> (Result<End, Failure>, u32) {
+        let routed = match dispatch::route(self.listener, &self.head, &self.bytes) {
+            Ok(routed) => routed,
+            Err(failure) => return (Err(failure), 0),
+        };
+        let path = path_below(self.head.path(&self.bytes), routed.strip);
+        let asked = Asked::of((&self.head, &self.bytes), path, self.tls);
+        let mut passage = Passage::at(self.plan.backend(routed.backend));
+        let ended = follow(self.plan, &asked, &mut passage, steps);
+        let ended = ended.map(|ended| match ended {
+            Ended::Origin(backend, origin) => at_origin((backend, origin), &asked, &passage),
+            Ended::Elsewhere(end) => end,
         });
-    let listener = listener.ok_or("there is no listener named default")?;
-    let ended = dispatch::route(listener, &head, bytes).and_then(|routed| {
-        let path = path_below(head.path(bytes), routed.strip);
-        let asked = Asked::of((&head, bytes), path, tls);
-        let mut passage = Passage::at(plan.backend(routed.backend));
-        let ended = follow(plan, &asked, &mut passage, &mut trace.steps);
-        trace.dropped = passage.dropped_rewrites();
-        ended
-    });
-    trace.end = ended.unwrap_or_else(|failure| refused(&failure));
-    Ok(trace)
+        (ended, passage.dropped_rewrites())
+    }
 }
 
 /// Scheme, authority and target of a URL.
@@ -177,35 +218,39 @@ fn refused(failure: &Failure) -> End {
     }
 }
 
+/// Where a way ends.
+enum Ended<'v> {
+    Origin(&'v Backend, &'v Origin),
+    Elsewhere(End),
+}
+
 fn follow<'v>(
     plan: &'v Plan,
     asked: &Asked<'_>,
     passage: &mut Passage<'v>,
-    steps: &mut Vec<Step>,
-) -> Result<End, Failure> {
+    mut steps: Option<&mut Vec<Step>>,
+) -> Result<Ended<'v>, Failure> {
     loop {
         let rule = match passage.enter(asked)? {
             Entered::Rule(rule) => rule,
             Entered::Asks(authenticator) => {
-                let name = plan.authenticator(authenticator).name.to_string();
-                steps.push(Step::Authenticator(name));
+                let name = &plan.authenticator(authenticator).name;
+                steps.iter_mut().for_each(|steps| {
+                    steps.push(Step::Authenticator(name.to_string()));
+                });
                 continue;
             }
         };
         let backend: &'v Arc<Backend> = passage.backend();
-        steps.push(Step::Backend {
-            name: backend.name.to_string(),
-            provider: backend.provider_label,
-            path: rule.label.to_string(),
-        });
-        let rewriters = rule.rewriters.iter().flatten();
-        steps.extend(rewriters.map(|rewriter| Step::Rewriter(rewriter.name.to_string())));
+        if let Some(steps) = &mut steps {
+            note(steps, backend, rule);
+        }
         if let Handler::Local(local) = &rule.handler {
-            return Ok(End::Answer {
+            return Ok(Ended::Elsewhere(End::Answer {
                 status: local.status,
                 location: None,
                 reason: String::new(),
-            });
+            }));
         }
         match &backend.kind {
             BackendKind::Origin(origin) => {
@@ -213,42 +258,55 @@ fn follow<'v>(
                     return Err(Failure::Roundabout);
                 }
                 passage.arrived(asked)?;
-                return Ok(at_origin((backend, origin), asked, passage));
+                return Ok(Ended::Origin(backend, origin));
             }
             BackendKind::Rule(rule) => {
                 let decision = passage.pass(rule, asked)?;
-                let case = decision.case;
-                let of_case = case.and_then(|case| case.rewriter.as_ref());
-                let nomatch = rule.nomatch.as_ref().filter(|_| case.is_none());
-                let all = [
-                    rule.ingress.as_ref(),
-                    of_case,
-                    nomatch,
-                    rule.egress.as_ref(),
-                ];
-                let names = all.into_iter().flatten();
-                steps.push(Step::Rule {
-                    name: rule.name.to_string(),
-                    case: case.map(|case| case.place),
-                    rewriters: names.map(|rewriter| rewriter.name.to_string()).collect(),
-                });
+                if let Some(steps) = &mut steps {
+                    steps.push(decided(rule, decision.case));
+                }
                 dispatch::sent(plan, decision.onward, asked, passage)?;
             }
             BackendKind::Alb(alb) => {
                 let members = &plan.pools[alb.pool.0 as usize].members;
-                match members.as_slice() {
-                    [only] => passage.hop(plan.backend(only.backend))?,
-                    several => {
-                        let names = several.iter().map(|member| plan.backend(member.backend));
-                        return Ok(End::Pool {
-                            backend: backend.name.to_string(),
-                            mechanism: alb.mechanism.name(),
-                            members: names.map(|backend| backend.name.to_string()).collect(),
-                        });
-                    }
-                }
+                let [only] = members.as_slice() else {
+                    let names = members.iter().map(|member| plan.backend(member.backend));
+                    return Ok(Ended::Elsewhere(End::Pool {
+                        backend: backend.name.to_string(),
+                        mechanism: alb.mechanism.name(),
+                        members: names.map(|backend| backend.name.to_string()).collect(),
+                    }));
+                };
+                passage.hop(plan.backend(only.backend))?;
             }
         }
+    }
+}
+
+fn note(steps: &mut Vec<Step>, backend: &Backend, rule: &PathRule) {
+    steps.push(Step::Backend {
+        name: backend.name.to_string(),
+        provider: backend.provider_label,
+        path: rule.label.to_string(),
+    });
+    let rewriters = rule.rewriters.iter().flatten();
+    steps.extend(rewriters.map(|rewriter| Step::Rewriter(rewriter.name.to_string())));
+}
+
+fn decided(rule: &Rule, case: Option<&Case>) -> Step {
+    let of_case = case.and_then(|case| case.rewriter.as_ref());
+    let nomatch = rule.nomatch.as_ref().filter(|_| case.is_none());
+    let all = [
+        rule.ingress.as_ref(),
+        of_case,
+        nomatch,
+        rule.egress.as_ref(),
+    ];
+    let names = all.into_iter().flatten();
+    Step::Rule {
+        name: rule.name.to_string(),
+        case: case.map(|case| case.place),
+        rewriters: names.map(|rewriter| rewriter.name.to_string()).collect(),
     }
 }
 

@@ -4,7 +4,8 @@ use super::*;
 use crate::control::fixture::Builder;
 use crate::control::state::Event;
 use ringway_shards::metrics::{
-    AlbRow, DrainRow, FanoutRow, FrontendRow, ListenerMetrics, MemberRow, UpstreamRow, RuleRow, UserRouteRow,
+    AlbRow, DrainRow, FanoutRow, FrontendRow, ListenerMetrics, MemberRow, RuleRow, UpstreamRow,
+    UserRouteRow,
 };
 use std::time::{Duration, UNIX_EPOCH};
 
