@@ -343,7 +343,7 @@ fn check_header(name: &str, value: Option<&str>) -> Result<(), String> {
         return Err(format!("header {name:?} is not valid"));
     }
     let is_own = |other: &&str| name.eq_ignore_ascii_case(other);
-    if FRAMING.iter().any(|framing| is_own(framing)) || is_own(&"expect") {
+    if FRAMING.iter().any(&is_own) || is_own(&"expect") {
         return Err(format!(
             "header {name} belongs to the connection: ringway writes it itself"
         ));

@@ -338,7 +338,6 @@ fn default_outcome(
 }
 
 /// Where something leads; `Ok(None)`: it does not say.
-#[expect(clippy::type_complexity, reason = "three keys as they are written")]
 fn outcome(
     context: &mut Context<'_>,
     scene: &mut Scene<'_, '_>,

@@ -24,6 +24,15 @@ fn upstream(requests: u64) -> UpstreamRow {
     }
 }
 
+fn dropped() -> RuleRow {
+    RuleRow {
+        backend: "a".into(),
+        cases: Vec::new(),
+        stops: 0,
+        dropped: 2,
+    }
+}
+
 fn shard(requests: u64) -> Box<ShardMetrics> {
     let row = FrontendRow {
         backend: "lb".into(),
@@ -91,12 +100,7 @@ fn shard(requests: u64) -> Box<ShardMetrics> {
             outcome: "selected",
             count: 2,
         }],
-        rules: vec![RuleRow {
-            backend: "a".into(),
-            cases: Vec::new(),
-            stops: 0,
-            dropped: 2,
-        }],
+        rules: vec![dropped()],
         counters: vec![("shard_panics_total", 1)],
     })
 }
