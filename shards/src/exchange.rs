@@ -196,7 +196,12 @@ async fn run<'a>(
     let BackendKind::Origin(own) = &task.backend.kind else {
         return Err(Failure::Internal);
     };
-    let elsewhere = elsewhere::of((task.shard, task.view), (task.backend, own), task.passage)?;
+    let elsewhere = elsewhere::of((task.shard, task.view), (task.backend, own), task.passage)
+        .inspect_err(|failure| {
+            let cells = task.view.active.cells(task.backend.id);
+            let said = failure.to_string();
+            task.shard.note_origin(task.backend, cells, Some(&said));
+        })?;
     let elsewhere = elsewhere.as_deref();
     let origin = elsewhere.map_or(&**own, |elsewhere| &elsewhere.origin);
     let peers = match elsewhere {
@@ -226,8 +231,12 @@ async fn run<'a>(
     let took = tries.took().unwrap_or(elapsed);
     cells.count_upstream(task.asked(client).head.method(), status, took);
     match &result {
-        // Says nothing of the backend's own origin.
-        _ if elsewhere.is_some() => {}
+        Ok(()) if elsewhere.is_some() => task.shard.note_origin(task.backend, cells, None),
+        // Says nothing of the health of the backend's own origin.
+        Err(failure) if elsewhere.is_some() && failure.fault() == Fault::Upstream => {
+            task.shard
+                .note_origin(task.backend, cells, Some(&failure.to_string()));
+        }
         Ok(()) => {
             task.shard.note_origin(task.backend, cells, None);
             task.shard.note_reach(cells, false);

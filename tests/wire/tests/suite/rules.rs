@@ -125,6 +125,10 @@ fn a_captured_text_names_the_host_of_the_origin() {
     assert_eq!(unknown.status, 502);
     assert_eq!(unknown.text(), "");
     assert!(writer.requests().is_empty());
+    eventually("the log says why", || {
+        let said = "no address of xyz.localhost is known: a rewriter made this name";
+        ringway.log().contains(said).then_some(())
+    });
     let other = ask(&ringway, "GET", "/query/%7Bmylabel%3D%22toolong%22%7D", "");
     assert_eq!(other.text(), "reader");
 }
