@@ -1,5 +1,7 @@
 //! Metrics of the data plane, added up over the shards.
 
+use std::collections::HashSet;
+
 use ringway_shards::metrics::{
     AlbRow, DRAIN_BUCKETS_S, DURATION_BUCKETS_S, DrainRow, FanoutRow, FrontendRow, ListenerMetrics,
     MemberRow, RuleRow, UpstreamRow, UserRouteRow,
@@ -15,11 +17,12 @@ const PANIC: &str = "panic";
 pub(super) fn collect(scene: &Scene<'_>, families: &mut Families) {
     connections(&[], families, &ListenerMetrics::default());
     let plan = scene.state.plan();
-    let is_origin = |name: &str| {
-        plan.iter()
-            .flat_map(|plan| &plan.backends)
-            .any(|backend| *backend.name == *name && matches!(backend.kind, BackendKind::Origin(_)))
-    };
+    let backends = plan.iter().flat_map(|plan| &plan.backends);
+    let origins: HashSet<&str> = backends
+        .filter(|backend| matches!(backend.kind, BackendKind::Origin(_)))
+        .map(|backend| &*backend.name)
+        .collect();
+    let is_origin = |name: &str| origins.contains(name);
     let has_range_limit = |name: &str| {
         plan.iter()
             .flat_map(|plan| &plan.backends)
