@@ -18,6 +18,7 @@ demo: ## start the appliance with origins of its own on 8480 and 8481; Ctrl-C en
 test: ## all that a change must pass
 	@.ci/run
 
-bench: ## throughput and latency against the proxies installed here, under 3 minutes
+bench: ## throughput and latency against the proxies installed here, then what merging costs, under 4 minutes
 	@.ci/setup.sh bench
 	@PATH="$$PATH:/usr/sbin:$$HOME/.cargo/bin" bench/run.sh
+	@PATH="$$PATH:$$HOME/.cargo/bin" cargo bench --quiet -p ringway-bench --bench merge -- --figures

@@ -4,6 +4,7 @@
 //! variables of the contract count less than flags and more than files.
 
 pub mod explain;
+pub mod trace;
 
 use std::io::{self, Write};
 use std::path::PathBuf;
@@ -32,6 +33,8 @@ pub enum Command {
         /// Print every value in force too.
         explain: bool,
     },
+    /// Say which way a request would take.
+    Trace(trace::Trace),
     /// Say how a query would be answered.
     Explain(explain::Explain),
     /// Serve the embedded demonstration; only the overrides count.
@@ -124,6 +127,8 @@ struct Flag {
 const FLAGS: &[Flag] = &[
     flag("config", "FILE|DIR", &[], ""),
     flag("explain", "", &[], ""),
+    flag("trace", "'METHOD URL'", &[], ""),
+    flag("H", "'NAME: VALUE'", &[], ""),
     flag("backend", "NAME", &[], ""),
     flag("json", "", &[], ""),
     flag("time", "TIME", &[], ""),
@@ -188,6 +193,9 @@ const EXPLAIN_FLAGS: &[&str] = &[
     "backend", "json", "time", "start", "end", "step", "run", "url",
 ];
 
+/// Flags of `check` alone.
+const TRACE_FLAGS: &[&str] = &["trace", "H"];
+
 const COMMANDS: &[&str] = &["run", "check", "explain", "demo", "version", "help"];
 
 /// Reads the arguments behind the program's name.
@@ -225,6 +233,9 @@ pub fn parse(arguments: &[String], environment: &Environment) -> Result<Command,
     }
     let load = given.load_options(environment);
     Ok(match command {
+        "check" if TRACE_FLAGS.iter().any(|name| given.has(name)) => {
+            Command::Trace(given.trace(load)?)
+        }
         "check" => Command::Check {
             explain: given.has("explain"),
             load,
@@ -308,9 +319,15 @@ impl Given {
     fn refuse_for(&self, command: &'static str) -> Result<(), UsageError> {
         for (flag, _) in &self.flags {
             let fits = match command {
-                "run" => flag.name != "explain" && !EXPLAIN_FLAGS.contains(&flag.name),
+                "run" => {
+                    let others = [EXPLAIN_FLAGS, TRACE_FLAGS].concat();
+                    flag.name != "explain" && !others.contains(&flag.name)
+                }
                 "check" => !EXPLAIN_FLAGS.contains(&flag.name),
-                "explain" => !matches!(flag.name, "explain" | "version" | "validate-config"),
+                "explain" => {
+                    let others = ["explain", "version", "validate-config"];
+                    !others.contains(&flag.name) && !TRACE_FLAGS.contains(&flag.name)
+                }
                 "demo" => matches!(flag.name, "log-level" | "proxy-port" | "metrics-port"),
                 _ => flag.name == "version",
             };
@@ -364,6 +381,23 @@ impl Given {
             json: self.has("json"),
             url: self.value("url"),
             query: self.topic.ok_or(UsageError::NoQuery)?,
+        })
+    }
+
+    /// The request that `check --trace` is about.
+    fn trace(&self, load: LoadOptions) -> Result<trace::Trace, UsageError> {
+        if self.has("explain") {
+            let (flag, other) = ("trace", "explain");
+            return Err(UsageError::Excluded { flag, other });
+        }
+        let asked = self.value("trace");
+        let (flag, other) = ("H", "trace");
+        let asked = asked.ok_or(UsageError::Needs { flag, other })?;
+        let headers = self.flags.iter().filter(|(flag, _)| flag.name == "H");
+        let headers = headers.map(|(_, text)| text.as_str());
+        trace::Trace::of(load, &asked, headers).ok_or(UsageError::MissingValue {
+            flag: "trace",
+            form: "'METHOD URL', and -H 'NAME: VALUE' for headers",
         })
     }
 
@@ -497,17 +531,23 @@ examples:
 
 const HELP_CHECK: &str = "\
 usage: ringway check [--config FILE|DIR] [--explain] [flags of run]
+       ringway check [--config FILE|DIR] --trace 'METHOD URL' [-H 'NAME: VALUE']...
 
 Checks everything without serving. Each problem is one line on standard error:
-file:line:column: key: what is wrong. Warnings begin with `warning: `.
+file:line:column: key: what is wrong. Warnings begin with `warning: `. The second form
+prints which rules, cases, rewriters and backends a request would pass; it is not sent.
 
 flags:
   --config FILE|DIR   as for run
   --explain           print every value in force and where it came from
+  --trace 'METHOD URL'
+                      the request: GET http://example.com/path, or GET /path
+  -H 'NAME: VALUE'    a header of it, as often as needed
 
 examples:
   ringway check --config ringway.yaml
   ringway check --config ringway.yaml --explain | grep timeout
+  ringway check --config ringway.yaml --trace 'GET /example/writer' -H 'X-Tenant: a'
 ";
 
 const HELP_EXPLAIN: &str = "\

@@ -21,8 +21,10 @@ mod merging;
 mod networks;
 mod paths;
 mod pools;
+mod rewriters;
 mod roster;
 mod routes;
+mod rules;
 mod shards;
 pub mod templates;
 mod tls;
@@ -45,7 +47,9 @@ use crate::config::{
 };
 use authenticators::Authenticators;
 use context::Context;
+use rewriters::Rewriters;
 use roster::Roster;
+use rules::Rules;
 
 /// What the compiler must know of the machine.
 #[derive(Clone, Debug)]
@@ -134,13 +138,20 @@ pub fn build_document(
 pub fn compile(document: &Document, inputs: &Inputs<'_>) -> Result<Compiled, Vec<Problem>> {
     let mut context = Context::new(document, inputs);
     let roster = Roster::new(&mut context);
-    let graph = graph::Graph::new(&mut context, &roster);
+    let rewriters = Rewriters::new(&mut context);
+    let rules = Rules::new(&mut context, &roster, &rewriters);
+    let graph = graph::Graph::new(&mut context, &roster, &rules);
     let main = main_settings(&mut context);
     let mut admin = admin::compile(&mut context);
     let shards = shards::compile(&mut context);
     let authenticators = Authenticators::new(&mut context);
-    let backends = backends::compile(&mut context, &roster, &graph, &authenticators);
-    let templates = backends::templates(&mut context, &roster, &authenticators);
+    let named = backends::Named {
+        authenticators: &authenticators,
+        rewriters: &rewriters,
+        rules: &rules,
+    };
+    let backends = backends::compile(&mut context, &roster, &graph, named);
+    let templates = backends::templates(&mut context, &roster, named);
     let listeners = listeners::compile(&mut context, &roster, &mut admin);
     guards::check(
         &mut context,
@@ -185,6 +196,7 @@ pub fn compile(document: &Document, inputs: &Inputs<'_>) -> Result<Compiled, Vec
         listeners: listeners.into(),
         backends: backends.into_iter().map(std::sync::Arc::new).collect(),
         authenticators: authenticators.into_plan().into(),
+        rewritten_hosts: rewriters.hosts().into(),
         pools: pools.plans,
     };
     Ok(Compiled { plan, control })
@@ -197,7 +209,9 @@ fn origin_name(backend: &ringway_shards::plan::Backend) -> Option<OriginName> {
             host: origin.host.clone(),
             port: origin.port,
         }),
-        ringway_shards::plan::BackendKind::Alb(_) => None,
+        ringway_shards::plan::BackendKind::Alb(_) | ringway_shards::plan::BackendKind::Rule(_) => {
+            None
+        }
     }
 }
 

@@ -22,6 +22,8 @@ pub mod logging;
 pub mod origin_url;
 pub mod paths;
 mod problem;
+pub mod rewriters;
+pub mod rules;
 pub mod schema;
 pub mod server;
 pub mod shards;

@@ -43,6 +43,12 @@ fn main() -> ExitCode {
             cli::check(&load, explain, &environment, &host, (&mut out, &mut err))
                 .unwrap_or(EXIT_INVALID)
         }
+        Command::Trace(asked) => {
+            let (mut out, mut err) = (io::stdout().lock(), io::stderr().lock());
+            let host = Host::of_machine();
+            cli::trace::run(&asked, &environment, &host, (&mut out, &mut err))
+                .unwrap_or(EXIT_INVALID)
+        }
         Command::Explain(asked) => {
             let (mut out, mut err) = (io::stdout().lock(), io::stderr().lock());
             let host = Host::of_machine();

@@ -264,7 +264,7 @@ fn certificates_make_a_second_listener_and_their_own_peers() {
         .iter()
         .map(|backend| match &backend.kind {
             BackendKind::Origin(origin) => &*origin.peer_key,
-            BackendKind::Alb(_) => "",
+            BackendKind::Alb(_) | BackendKind::Rule(_) => "",
         })
         .collect();
     assert_ne!(keys[0], keys[1]);

@@ -12,10 +12,14 @@ use crate::metrics::Count;
 use crate::passage::{Asked, Entered, Passage};
 use crate::plan::{
     AuthenticatorId, Backend, BackendId, BackendKind, Handler, Listener, LocalAnswer, Mechanism,
-    Methods, UserRouter, spelling,
+    Methods, Outcome, Plan, RouteTable, Rule, UserRouter, spelling,
 };
 use crate::respond::Failure;
+use crate::rule::Onward;
 use crate::shard::View;
+
+/// The listener whose routes a rule's `frontend` means.
+const MAIN_LISTENER: &str = "default";
 
 /// Where a route leads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -52,17 +56,20 @@ pub(crate) fn route(
     if head.target_form() == TargetForm::Asterisk {
         return Err(Failure::Target);
     }
-    let routes = &listener.routes;
-    if !routes.hosts.is_empty() {
-        let host = head.authority(bytes).map(host_key).unwrap_or_default();
-        if let Some(route) = routes.hosts.get(host.as_str()) {
-            return Ok(Routed {
-                backend: route.backend,
-                strip: 0,
-            });
-        }
+    let host = head.authority(bytes).unwrap_or_default();
+    find(&listener.routes, host, head.path(bytes))
+}
+
+/// Finds the first backend for a host and a path.
+fn find(routes: &RouteTable, host: &[u8], path: &[u8]) -> Result<Routed, Failure> {
+    if !routes.hosts.is_empty()
+        && let Some(route) = routes.hosts.get(host_key(host).as_str())
+    {
+        return Ok(Routed {
+            backend: route.backend,
+            strip: 0,
+        });
     }
-    let path = head.path(bytes);
     if let Some(name) = first_segment(path)
         && let Some(route) = routes.names.get(name)
     {
@@ -152,8 +159,16 @@ pub(crate) async fn follow<'v>(
         if matches!(rule.handler, Handler::Local(_)) {
             return Ok(false);
         }
+        let backend = passage.backend();
+        if let BackendKind::Rule(rule) = &backend.kind {
+            // It decides anew, with the same outcome unless a pool is behind it.
+            through(view, (backend, rule), asked, passage)?;
+            let terminal = Box::pin(arrive(view, asked, passage)).await?;
+            return Ok(matches!(terminal, Terminal::Origin(_)));
+        }
         let Some(member) = way.next() else {
-            return Ok(!leads_out(passage.backend(), asked));
+            passage.arrived(asked)?;
+            return Ok(!leads_out(backend, passage.path(asked)));
         };
         passage.hop(view.active.plan.backend(*member))?;
     }
@@ -166,7 +181,7 @@ async fn judge(
     asked: &Asked<'_>,
     passage: &mut Passage<'_>,
 ) -> Result<(), Failure> {
-    let request = (asked.head, asked.bytes);
+    let request = asked.received;
     Box::pin(authenticate::apply(
         &view.active,
         authenticator,
@@ -201,15 +216,23 @@ pub(crate) fn resolve<'v>(
         let backend = passage.backend();
         let alb = match &backend.kind {
             BackendKind::Origin(_) => {
-                if leads_out(backend, asked) {
+                if leads_out(backend, passage.path(asked)) {
                     return Err(Failure::Roundabout);
                 }
+                passage.arrived(asked)?;
                 return Ok(Way::Ends(Terminal::Origin(backend)));
+            }
+            BackendKind::Rule(rule) => {
+                through(view, (backend, rule), asked, passage)?;
+                continue;
             }
             BackendKind::Alb(alb) => alb,
         };
         match alb.mechanism {
-            Mechanism::TimeSeriesMerge => return Ok(Way::Ends(Terminal::Merge(backend))),
+            Mechanism::TimeSeriesMerge => {
+                passage.arrived(asked)?;
+                return Ok(Way::Ends(Terminal::Merge(backend)));
+            }
             Mechanism::RoundRobin => {
                 let member = view.table.pool(alb.pool).next_member();
                 let member = member.ok_or_else(|| Failure::NoLiveMember {
@@ -220,7 +243,10 @@ pub(crate) fn resolve<'v>(
             }
             Mechanism::FirstResponse
             | Mechanism::FirstGoodResponse
-            | Mechanism::NewestLastModified => return Ok(Way::Ends(Terminal::Choice(backend))),
+            | Mechanism::NewestLastModified => {
+                passage.arrived(asked)?;
+                return Ok(Way::Ends(Terminal::Choice(backend)));
+            }
             Mechanism::UserRouter => {
                 let router = alb.user_router.as_ref().ok_or(Failure::Internal)?;
                 let member = by_user(view, router, rule.authenticator, asked, passage)?;
@@ -233,9 +259,57 @@ pub(crate) fn resolve<'v>(
 }
 
 /// Whether the path may lead out of the part of the origin that is meant.
-fn leads_out(backend: &Backend, asked: &Asked<'_>) -> bool {
+pub(crate) fn leads_out(backend: &Backend, path: &[u8]) -> bool {
     matches!(&backend.kind, BackendKind::Origin(origin) if !origin.path_prefix.is_empty())
-        && spelling::is_roundabout(asked.path())
+        && spelling::is_roundabout(path)
+}
+
+/// Lets a rule decide, and goes where it says.
+fn through<'v>(
+    view: &'v View,
+    (backend, rule): (&Backend, &'v Rule),
+    asked: &Asked<'_>,
+    passage: &mut Passage<'v>,
+) -> Result<(), Failure> {
+    let cells = view.active.cells(backend.id);
+    let decision = passage
+        .pass(rule, asked)
+        .inspect_err(|_| cells.count_rule_stop())?;
+    cells.count_rule(decision.case.map(|case| case.place));
+    let target = sent(&view.active.plan, decision.onward, asked, passage)?;
+    view.active.cells(target.id).selected.bump();
+    Ok(())
+}
+
+/// Goes where a rule has decided; the backend that it comes to.
+pub(crate) fn sent<'v>(
+    plan: &'v Plan,
+    onward: Onward<'_>,
+    asked: &Asked<'_>,
+    passage: &mut Passage<'v>,
+) -> Result<&'v Arc<Backend>, Failure> {
+    let outcome = match onward {
+        Onward::To(outcome) => outcome,
+        Onward::Back(status, location) => {
+            let location = location.into();
+            return Err(Failure::Redirect { status, location });
+        }
+    };
+    let target = match outcome {
+        Outcome::Backend(id) => plan.backend(*id),
+        Outcome::Redirect(_) => return Err(Failure::Internal),
+        Outcome::Frontend => {
+            let mut listeners = plan.listeners.iter();
+            let main = listeners.find(|listener| &*listener.name == MAIN_LISTENER);
+            let main = main.ok_or(Failure::NoRoute)?;
+            let host = passage.named_host(asked);
+            let routed = find(&main.routes, &host, passage.path(asked))?;
+            passage.strip_path(asked, routed.strip);
+            plan.backend(routed.backend)
+        }
+    };
+    passage.sent_to(target);
+    Ok(target)
 }
 
 /// The member of a user router that a request goes to. `own` is the router's authenticator on its path.
@@ -249,7 +323,7 @@ fn by_user<'v>(
     let plan = &view.active.plan;
     let own = own.map(|id| plan.authenticator(id));
     if passage.identity.is_none() && own.is_none() {
-        let claim = claim::read(router.observer, (asked.head, asked.bytes));
+        let claim = claim::read(router.observer, asked.received);
         passage.identity = claim.map(|claim| Rc::new(Identity::said(claim)));
     }
     let backend = passage.backend();

@@ -16,6 +16,7 @@ mod upload;
 
 use std::cell::Cell;
 use std::future::{Future, poll_fn};
+use std::net::SocketAddr;
 use std::pin::{Pin, pin};
 use std::rc::Rc;
 use std::sync::Arc;
@@ -27,13 +28,15 @@ use ringway_io::net::http1::write;
 use ringway_io::net::stream::Written;
 
 use crate::dispatch;
+use crate::elsewhere;
 use crate::fanout::Opened;
 use crate::headers::{self, Claims, Hop, Outgoing};
 use crate::metrics::Count;
 use crate::passage::{Asked, Passage, Start, path_below};
-use crate::peers::Peer;
+use crate::peers::{Peer, PeerGroup};
 use crate::plan::{Backend, BackendKind, Listener, Origin};
 use crate::respond::{Failure, Fault};
+use crate::rewrite::Draft;
 use crate::serve::Client;
 use crate::shard::{Shard, View};
 use crate::tunnel;
@@ -141,11 +144,13 @@ pub(crate) async fn route(
             Err(failure) => failure,
             result => break result,
         };
-        let Some((view, way)) = tries.next(&failure, &upload.flow, now.backend) else {
+        let failed = (now.backend, now.passage.by_rule());
+        let Some((view, way)) = tries.next(&failure, &upload.flow, failed) else {
             break Err(failure);
         };
         let mut passage = start.passage();
-        let asked = task.asked(client);
+        let draft = passage.shared_draft();
+        let asked = task.asked_through(client, draft.as_deref());
         if !Box::pin(dispatch::follow(task.view, &asked, &way, &mut passage)).await? {
             break Err(failure);
         }
@@ -162,11 +167,22 @@ pub(crate) async fn route(
 
 impl Task<'_> {
     /// The client's request, to find the way of.
-    pub(crate) fn asked<'c>(&self, client: &'c Client) -> Asked<'c> {
-        Asked {
-            head: &client.head,
-            bytes: &client.head_text,
-            path: path_below(client.head.path(&client.head_text), self.strip),
+    pub(crate) fn asked<'c>(&'c self, client: &'c Client) -> Asked<'c> {
+        self.asked_through(client, self.passage.draft())
+    }
+
+    /// As [`Task::asked`], for a way on which rewriters have made this of it.
+    fn asked_through<'c>(&self, client: &'c Client, draft: Option<&'c Draft>) -> Asked<'c> {
+        let received = (&client.head, &*client.head_text);
+        match draft {
+            None => {
+                let path = path_below(client.head.path(&client.head_text), self.strip);
+                Asked::of(received, path, client.tls)
+            }
+            Some(draft) => Asked {
+                received,
+                ..Asked::of(draft.text(), draft.path(), client.tls)
+            },
         }
     }
 }
@@ -177,10 +193,25 @@ async fn run<'a>(
     upload: &mut Upload,
     tries: &mut Tries<'a>,
 ) -> Result<(), Failure> {
-    let BackendKind::Origin(origin) = &task.backend.kind else {
+    let BackendKind::Origin(own) = &task.backend.kind else {
         return Err(Failure::Internal);
     };
-    tries.begin(origin, task.view.active.peers(task.backend.id));
+    let elsewhere = elsewhere::of((task.shard, task.view), (task.backend, own), task.passage)
+        .inspect_err(|failure| {
+            let cells = task.view.active.cells(task.backend.id);
+            let said = failure.to_string();
+            task.shard.note_origin(task.backend, cells, Some(&said));
+        })?;
+    let elsewhere = elsewhere.as_deref();
+    let origin = elsewhere.map_or(&**own, |elsewhere| &elsewhere.origin);
+    let peers = match elsewhere {
+        Some(elsewhere) => (&elsewhere.peers, &*elsewhere.addresses),
+        None => (
+            task.view.active.peers(task.backend.id),
+            &*task.view.table.backend(task.backend.id).addresses,
+        ),
+    };
+    tries.begin(origin, peers.0);
     let watch = client.watch.clone();
     let pace = Pace::until(&watch, tries.last_at(), task.listener.body_progress_timeout);
     pace.whole();
@@ -189,7 +220,8 @@ async fn run<'a>(
     write_head(&mut request, task, origin, client, upload);
     let cells = task.view.active.cells(task.backend.id);
     client.state.asked.replace(Some(cells.clone()));
-    let result = attempts(task, origin, client, &pace, (upload, tries), &mut request).await;
+    let to = (origin, peers);
+    let result = attempts(task, to, client, &pace, (upload, tries), &mut request).await;
     client.state.asked.take();
     task.shard.buffers.give(request);
     let (status, elapsed) = match &result {
@@ -197,8 +229,14 @@ async fn run<'a>(
         Err(_) => (0, client.state.elapsed()),
     };
     let took = tries.took().unwrap_or(elapsed);
-    cells.count_upstream(client.head.method(), status, took);
+    cells.count_upstream(task.asked(client).head.method(), status, took);
     match &result {
+        Ok(()) if elsewhere.is_some() => task.shard.note_origin(task.backend, cells, None),
+        // Says nothing of the health of the backend's own origin.
+        Err(failure) if elsewhere.is_some() && failure.fault() == Fault::Upstream => {
+            task.shard
+                .note_origin(task.backend, cells, Some(&failure.to_string()));
+        }
         Ok(()) => {
             task.shard.note_origin(task.backend, cells, None);
             task.shard.note_reach(cells, false);
@@ -218,6 +256,7 @@ async fn run<'a>(
 /// What an origin is told of the client.
 pub(crate) fn hop<'a>(task: &Task<'a>, client: &'a Client) -> Hop<'a> {
     Hop {
+        received: (&client.head, &client.head_text),
         server: &task.view.active.server,
         client: &client.sender,
         client_tls: client.tls,
@@ -236,13 +275,13 @@ fn write_head(
     client: &Client,
     upload: &Upload,
 ) {
-    let bytes = client.head_text.as_slice();
+    let asked = task.asked(client);
+    let (head, bytes) = (asked.head, asked.bytes);
     let hop = hop(task, client);
-    let head = &client.head;
-    let query = task.passage.query(head.query(bytes));
+    let query = task.passage.query(asked.query);
     let asks = Outgoing {
         method: head.method_text(bytes),
-        path: path_below(head.path(bytes), task.strip),
+        path: asked.path,
         query: query.as_deref(),
         framing: upload.framing(),
         upgrade: headers::offers_upgrade(head, bytes),
@@ -256,14 +295,12 @@ fn write_head(
 /// Sends the head in `request` and the body; once more on a fresh connection where a reused one had died.
 async fn attempts(
     task: &Task<'_>,
-    origin: &Origin,
+    (origin, (peers, addresses)): (&Origin, (&Rc<PeerGroup>, &[SocketAddr])),
     client: &mut Client,
     pace: &Pace<'_>,
     (upload, tries): (&mut Upload, &Tries<'_>),
     request: &mut Vec<u8>,
 ) -> Result<(), Failure> {
-    let addresses = &task.view.table.backend(task.backend.id).addresses;
-    let peers = task.view.active.peers(task.backend.id);
     // A client that leaves while its answer is made stops the exchange; one that still sends a body is
     // noticed by the body's own read.
     client.watch.watch_peer(true);

@@ -29,6 +29,8 @@ pub(crate) use parties::{Sender, Server};
 /// What of a request does not come from the client's head.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Hop<'a> {
+    /// The head as the client sent it.
+    pub(crate) received: (&'a RequestHead, &'a [u8]),
     /// This server.
     pub(crate) server: &'a Server,
     /// The client.
@@ -110,6 +112,7 @@ pub(crate) fn request(
         out.extend_from_slice(query);
     }
     out.extend_from_slice(b" HTTP/1.1\r\n");
+    // A rewriter's authority is that of `origin` already.
     let host = asks.passage.host().unwrap_or(&origin.authority);
     write::header(out, b"Host", host.as_bytes());
     let start = out.len();
@@ -198,7 +201,9 @@ fn is_claim(known: KnownHeader, name: &[u8]) -> bool {
 fn passes(known: KnownHeader, forwarded: ForwardedHeaders, asks: &Outgoing<'_>) -> bool {
     match known {
         KnownHeader::Host | KnownHeader::ContentLength | KnownHeader::Expect => false,
-        KnownHeader::Authorization => asks.passage.credentials == Credentials::Keep,
+        KnownHeader::Authorization => {
+            asks.passage.credentials == Credentials::Keep || asks.passage.sets_authorization()
+        }
         KnownHeader::AcceptEncoding => asks.remade.is_none(),
         KnownHeader::ContentType => asks
             .remade

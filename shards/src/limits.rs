@@ -63,3 +63,17 @@ pub const WRONG_LOGIN_TIME: Duration = Duration::from_secs(5);
 
 const _: () = assert!(CHECKS_MAX < LINK_QUEUE_LEN);
 const _: () = assert!(CREDENTIAL_BYTES_MAX < HEAD_BYTES_MAX);
+
+/// Most bytes of a text that a rewriter makes: a value, a path, a query. What would be longer stays as it was.
+pub const REWRITTEN_BYTES_MAX: usize = 16 * 1024;
+/// Most bytes that a regular expression of a rule is asked about; a longer input gives no answer.
+pub const MATCHED_BYTES_MAX: usize = 4 * 1024;
+/// Most rules that one request may pass, whatever they say.
+pub const RULE_EXECUTIONS_MAX: u16 = 256;
+/// Most instructions of rewriters that one request may meet.
+pub const REWRITES_MAX: u32 = 4096;
+/// Most groups of connections to hosts that rewriters name, of one shard.
+pub const ELSEWHERE_MAX: usize = 1024;
+
+const _: () = assert!(REWRITTEN_BYTES_MAX < HEAD_BYTES_MAX);
+const _: () = assert!(MATCHED_BYTES_MAX <= REWRITTEN_BYTES_MAX);

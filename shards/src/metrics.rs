@@ -28,6 +28,8 @@ pub struct ShardMetrics {
     pub fanout: Vec<FanoutRow>,
     /// Requests at user routers.
     pub user_routes: Vec<UserRouteRow>,
+    /// What rules and rewriters did.
+    pub rules: Vec<RuleRow>,
     /// Losers of fan-outs.
     pub drains: Vec<DrainRow>,
     /// Per backend.
@@ -127,6 +129,19 @@ pub struct UserRouteRow {
     pub outcome: &'static str,
     /// How often.
     pub count: u64,
+}
+
+/// What rules and rewriters did with the requests of one backend.
+#[derive(Clone, Debug)]
+pub struct RuleRow {
+    /// The backend.
+    pub backend: Box<str>,
+    /// How often no case of its rule decided, then how often each did.
+    pub cases: Vec<u64>,
+    /// Requests that had passed as many rules as they may.
+    pub stops: u64,
+    /// Instructions left out, of requests that came to this backend first.
+    pub dropped: u64,
 }
 
 /// Losers of the fan-outs of one ALB.

@@ -10,6 +10,7 @@
 mod amend;
 pub(crate) mod form;
 pub(crate) mod params;
+mod rules;
 mod table;
 
 use std::borrow::Cow;
@@ -17,12 +18,13 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
-use ringway_io::net::http1::{Method, RequestHead};
+use ringway_io::net::http1::RequestHead;
 
 use crate::authenticate::Identity;
 use crate::limits::HOPS_MAX;
 use crate::plan::{AuthenticatorId, Backend, Cors, Edit, EditAction, Edits, PathRule, Secret};
 use crate::respond::Failure;
+use crate::rewrite::{Changes, Draft, Work};
 use table::Unfit;
 
 pub(crate) use amend::refusal;
@@ -36,16 +38,29 @@ pub(crate) struct Asked<'a> {
     /// The path as backends see it: without what the route used up, and where a merge asks for a part of a query, the
     /// path of that.
     pub(crate) path: &'a [u8],
+    /// The query, likewise.
+    pub(crate) query: Option<&'a [u8]>,
+    /// The client came over TLS.
+    pub(crate) tls: bool,
+    /// The head as the client sent it, where `head` is one that rewriters have made: who asks is read from it.
+    pub(crate) received: (&'a RequestHead, &'a [u8]),
 }
 
-impl Asked<'_> {
-    fn method(&self) -> Method {
-        self.head.method()
-    }
-
-    /// The path as backends see it.
-    pub(crate) fn path(&self) -> &[u8] {
-        self.path
+impl<'a> Asked<'a> {
+    /// What a client asks.
+    pub(crate) fn of(
+        (head, bytes): (&'a RequestHead, &'a [u8]),
+        path: &'a [u8],
+        tls: bool,
+    ) -> Self {
+        Asked {
+            head,
+            bytes,
+            path,
+            query: head.query(bytes),
+            tls,
+            received: (head, bytes),
+        }
     }
 }
 
@@ -85,6 +100,14 @@ pub(crate) struct Passage<'v> {
     pub(crate) amends: Option<Rc<Amends>>,
     /// Who asks, as far as it is known.
     pub(crate) identity: Option<Rc<Identity>>,
+    /// What rewriters have changed since `draft`, and who is asked instead of the origin.
+    changes: Option<Rc<Changes>>,
+    /// The request as rewriters have made it; `None`: as it came.
+    draft: Option<Rc<Draft>>,
+    /// What rewriters have done.
+    work: Work,
+    /// Rules passed.
+    rules: rules::Passed,
 }
 
 /// What becomes of the client's `Authorization` header.
@@ -157,6 +180,10 @@ impl<'v> Passage<'v> {
             credentials: Credentials::Keep,
             amends: None,
             identity: None,
+            changes: None,
+            draft: None,
+            work: Work::default(),
+            rules: rules::Passed::default(),
         }
     }
 
@@ -167,6 +194,7 @@ impl<'v> Passage<'v> {
         passage.hops += 1;
         // What was settled lies in front of whoever chose this member.
         passage.settled = None;
+        passage.rules.start_anew();
         passage
     }
 
@@ -191,12 +219,14 @@ impl<'v> Passage<'v> {
     pub(crate) fn hop(&mut self, member: &'v Arc<Backend>) -> Result<(), Failure> {
         self.at = member;
         self.hops += 1;
+        self.took_turn();
         self.within_bound()
     }
 
     /// Who answers is chosen up to here: another try of the request begins here too.
     pub(crate) fn settle(&mut self) {
         self.settled = None;
+        self.rules.start_anew();
         self.settled = Some(Rc::new(self.clone()));
     }
 
@@ -232,6 +262,9 @@ impl<'v> Passage<'v> {
         if let Some(edits) = &rule.edits {
             self.edits.push(edits);
         }
+        if let Some(rewriters) = &rule.rewriters {
+            self.rewrite(asked, rewriters)?;
+        }
         if matches!(self.cors, None | Some(Cors::Legacy)) {
             self.cors = Some(&rule.cors);
         }
@@ -240,8 +273,8 @@ impl<'v> Passage<'v> {
 
     fn find(&mut self, asked: &Asked<'_>) -> Result<&'v PathRule, Failure> {
         let table = &self.at.paths;
-        let found = table::find(table, asked.method(), asked.path());
-        if self.hops == 0 {
+        let found = table::find(table, self.method(asked), self.path(asked));
+        if self.hops == 0 && self.rules.is_none() {
             self.entry = match &found {
                 Ok(index) | Err(Unfit::Method { index, .. }) => Some(*index),
                 Err(Unfit::Path | Unfit::Ambiguous) => None,

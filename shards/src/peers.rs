@@ -22,6 +22,7 @@ use ringway_io::net::deadline::Watchdog;
 use ringway_io::net::http1::ResponseHead;
 use ringway_io::net::stream::Conn;
 
+use crate::limits::ELSEWHERE_MAX;
 use crate::metrics::{BackendCells, Count};
 use crate::plan::Origin;
 
@@ -33,6 +34,8 @@ pub(crate) struct Peers {
 
 /// Connections that may stand in for each other, but for their address.
 pub(crate) struct PeerGroup {
+    /// A rewriter has put its origin in place of the backend's.
+    elsewhere: bool,
     /// Boxed, so that a connection that comes and goes moves as one word. Their `place` is empty.
     #[expect(clippy::vec_box, reason = "the boxes are what is handed out")]
     idle: RefCell<Vec<Box<Peer>>>,
@@ -112,10 +115,53 @@ impl Peers {
         tools: (&Buffers, &Watchdog),
         cells: &Rc<BackendCells>,
     ) -> Rc<PeerGroup> {
+        let group = self.made(name, origin, tools, cells, false);
+        group.limit(origin, shards);
+        *group.cells.borrow_mut() = cells.clone();
+        group
+    }
+
+    /// As [`Peers::group`], of an origin that a rewriter has put in place of the backend's; `None` when there are too
+    /// many of those. It stays for as long as one of its connections does.
+    pub(crate) fn elsewhere(
+        &self,
+        name: &str,
+        origin: &Origin,
+        shards: u32,
+        tools: (&Buffers, &Watchdog),
+        cells: &Rc<BackendCells>,
+    ) -> Option<Rc<PeerGroup>> {
+        let key = format!("{name}\n{}", origin.peer_key);
+        let known = self.groups.borrow().get(key.as_str()).cloned();
+        let group = match known {
+            Some(group) => group,
+            None => {
+                let groups = self.groups.borrow();
+                let elsewhere = groups.values().filter(|group| group.elsewhere).count();
+                drop(groups);
+                if elsewhere >= ELSEWHERE_MAX {
+                    return None;
+                }
+                self.made(name, origin, tools, cells, true)
+            }
+        };
+        group.limit(origin, shards);
+        Some(group)
+    }
+
+    fn made(
+        &self,
+        name: &str,
+        origin: &Origin,
+        tools: (&Buffers, &Watchdog),
+        cells: &Rc<BackendCells>,
+        elsewhere: bool,
+    ) -> Rc<PeerGroup> {
         let mut groups = self.groups.borrow_mut();
         let key = format!("{name}\n{}", origin.peer_key).into_boxed_str();
         let group = groups.entry(key).or_insert_with(|| {
             Rc::new(PeerGroup {
+                elsewhere,
                 idle: RefCell::default(),
                 waiting: RefCell::default(),
                 open: Cell::new(0),
@@ -131,11 +177,6 @@ impl Peers {
             })
         });
         group.planned.set(true);
-        group.open_max.set(share(origin.connections_max, shards));
-        group.idle_max.set(share(origin.idle_max, shards));
-        let keep_alive = u64::try_from(origin.keep_alive_timeout.as_millis()).unwrap_or(u64::MAX);
-        group.keep_alive_ms.set(keep_alive);
-        *group.cells.borrow_mut() = cells.clone();
         group.clone()
     }
 
@@ -149,7 +190,7 @@ impl Peers {
     /// The plan has asked for all that it uses.
     pub(crate) fn end_plan(&self) {
         for group in self.groups.borrow().values() {
-            if !group.planned.get() {
+            if !group.planned.get() && !group.elsewhere {
                 group.set_lost(true);
             }
         }
@@ -160,7 +201,7 @@ impl Peers {
         self.groups.borrow_mut().retain(|_, group| {
             group.reap();
             // One reference is ours; a plan in use holds another.
-            Rc::strong_count(group) > 1
+            Rc::strong_count(group) > 1 || (group.elsewhere && !group.idle.borrow().is_empty())
         });
     }
 }
@@ -171,6 +212,13 @@ fn share(limit: u32, shards: u32) -> u32 {
 }
 
 impl PeerGroup {
+    fn limit(&self, origin: &Origin, shards: u32) {
+        self.open_max.set(share(origin.connections_max, shards));
+        self.idle_max.set(share(origin.idle_max, shards));
+        let keep_alive = u64::try_from(origin.keep_alive_timeout.as_millis()).unwrap_or(u64::MAX);
+        self.keep_alive_ms.set(keep_alive);
+    }
+
     /// Says whether anything is to be expected of the origin. When that ends, all who wait for it are polled.
     pub(crate) fn set_lost(&self, lost: bool) {
         if lost && !self.lost.replace(true) {

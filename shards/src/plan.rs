@@ -9,6 +9,8 @@ mod listener;
 mod merging;
 mod path;
 mod pool;
+mod rewriter;
+mod rule;
 pub mod spelling;
 
 use std::sync::Arc;
@@ -24,6 +26,10 @@ pub use listener::{Listener, ListenerId, Network, Route, RouteTable};
 pub use merging::{Dialect, ExpectedGroups, QueryBudget, TimeSeriesMerge};
 pub use path::{Cors, Edit, EditAction, Edits, Handler, LocalAnswer, Matching, Methods, PathRule};
 pub use pool::{Mechanism, PoolId, PoolMember, PoolPlan};
+pub use rewriter::{Instruction, Part, Replacement, Rewriter, Template};
+pub use rule::{
+    Case, Check, Comparison, Digest, Operation, Outcome, Redirect, Rule, Source, Split, Switch,
+};
 
 /// Counts plans: each committed configuration is one more than the last.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -44,6 +50,8 @@ pub struct Plan {
     pub backends: Vec<Arc<Backend>>,
     /// Every authenticator; an [`AuthenticatorId`] is an index into this.
     pub authenticators: Arc<[Authenticator]>,
+    /// Host names that rewriters put in place of those of origins.
+    pub rewritten_hosts: Arc<[Box<str>]>,
     /// Every pool; a [`PoolId`] is an index into this.
     pub pools: Vec<PoolPlan>,
 }

@@ -81,6 +81,23 @@ pub(crate) enum Failure {
         /// The status it is configured to answer with.
         status: u16,
     },
+    /// A rule sends the client elsewhere.
+    #[error("a rule redirects this request")]
+    Redirect {
+        /// The status.
+        status: u16,
+        /// Value of `Location`.
+        location: Box<[u8]>,
+    },
+    /// More rules in a row than the first of them, or one behind it, allows.
+    #[error("request passed as many rules as it may")]
+    RuleBudget,
+    /// A rewriter names a host whose addresses nobody knows.
+    #[error("no address of {host} is known: a rewriter made this name")]
+    UnknownHost {
+        /// The host.
+        host: Box<str>,
+    },
     /// More virtual backends in a row than allowed.
     #[error("request passed more than {hops_max} virtual backends")]
     TooManyHops {
@@ -156,7 +173,8 @@ impl Failure {
             | Failure::Roundabout
             | Failure::QueryRange { .. }
             | Failure::QueryRangeUnread { .. } => 400,
-            Failure::TooManyHops { .. } => 400,
+            Failure::TooManyHops { .. } | Failure::RuleBudget => 400,
+            Failure::Redirect { status, .. } => *status,
             Failure::BodyTooLarge { .. } => 413,
             Failure::Method { .. } => 405,
             Failure::NoRoute | Failure::NoPath => 404,
@@ -168,6 +186,7 @@ impl Failure {
             Failure::ClientGone => 499,
             Failure::Internal => 500,
             Failure::NoLiveMember { .. }
+            | Failure::UnknownHost { .. }
             | Failure::Acquire(_)
             | Failure::NoAnswer { .. }
             | Failure::MemberLost
@@ -180,7 +199,11 @@ impl Failure {
     pub(crate) fn fault(&self) -> Fault {
         if matches!(
             self,
-            Failure::Unauthorized { .. } | Failure::LoginsBusy | Failure::NoUserRoute { .. }
+            Failure::Unauthorized { .. }
+                | Failure::LoginsBusy
+                | Failure::NoUserRoute { .. }
+                | Failure::Redirect { .. }
+                | Failure::RuleBudget
         ) {
             return Fault::Local;
         }
@@ -226,6 +249,8 @@ impl Failure {
                 | Failure::Unauthorized { .. }
                 | Failure::LoginsBusy
                 | Failure::NoUserRoute { .. }
+                | Failure::Redirect { .. }
+                | Failure::RuleBudget
         )
     }
 
@@ -324,6 +349,7 @@ impl Words {
                 Some(("WWW-Authenticate", challenge(realm).into()))
             }
             Failure::LoginsBusy => Some(("Retry-After", b"1".into())),
+            Failure::Redirect { location, .. } => Some(("Location", location.to_vec().into())),
             _ => None,
         };
         let body: &[u8] = match (failure, failure.status()) {

@@ -320,11 +320,11 @@ async fn answer(
     if let Some(latency) = entry.latency {
         passage.latency = Some(pause(client, latency).await);
     }
-    let asked = Asked {
-        head: &client.head,
-        bytes: &client.head_text,
-        path: path_below(client.head.path(&client.head_text), routed.strip),
-    };
+    let asked = Asked::of(
+        (&client.head, &client.head_text),
+        path_below(client.head.path(&client.head_text), routed.strip),
+        client.tls,
+    );
     // For a password that has to be checked, and for what is said when nobody is asked; an exchange sets deadlines of
     // its own.
     client.watch.arm(authenticate::WAIT_MAX);
@@ -341,6 +341,10 @@ async fn answer(
         Err(failure) => Err(failure),
     };
     client.state.entered(passage.entry());
+    if passage.dropped_rewrites() > 0 {
+        let dropped = &view.active.cells(routed.backend).dropped_rewrites;
+        dropped.set(dropped.get() + u64::from(passage.dropped_rewrites()));
+    }
     let task = exchange::Task {
         shard,
         view,

@@ -26,7 +26,7 @@ use crate::link::{Check, Command, Event, ShardEnd, ShardId};
 use crate::mechanism::time_series_merge::Known;
 use crate::metrics::{BackendCells, Cells, Count, LoginCells};
 use crate::peers::{PeerGroup, Peers, REAP_EVERY};
-use crate::plan::{Backend, BackendId, BackendKind, ListenerId, Plan};
+use crate::plan::{Backend, BackendId, BackendKind, ListenerId, Origin, Plan};
 use crate::snapshot::{Health, PoolTable};
 
 /// Everything one shard owns.
@@ -351,6 +351,18 @@ impl Shard {
             .peers
             .group(&backend.name, origin, self.shards, tools, cells);
         Some(group)
+    }
+
+    /// Connections to what a rewriter has put in place of the origin of a backend; `None` when there are too many such.
+    pub(crate) fn peers_elsewhere(
+        &self,
+        backend: &Backend,
+        origin: &Origin,
+        cells: &Rc<BackendCells>,
+    ) -> Option<Rc<PeerGroup>> {
+        let tools = (&self.buffers, &self.dog);
+        self.peers
+            .elsewhere(&backend.name, origin, self.shards, tools, cells)
     }
 
     /// Points the doors that stay at their listener of the new plan and closes the others, which go on with the

@@ -3,7 +3,8 @@
 //! Built by the control core (`control::publish`) at each change of membership, addresses or health, shared
 //! as an `Arc`, never modified. A request keeps the table it started with.
 
-use std::net::SocketAddr;
+use std::collections::HashMap;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
 use crate::plan::{Backend, BackendId, Generation, PoolId};
@@ -42,6 +43,8 @@ pub struct PoolTable {
     pub backends: Vec<BackendState>,
     /// By [`PoolId`].
     pub pools: Vec<Pool>,
+    /// Addresses of hosts that rewriters name.
+    pub hosts: Arc<HashMap<Box<str>, Arc<[IpAddr]>>>,
 }
 
 /// What is known of one backend now.

@@ -1,25 +1,35 @@
 //! Section `backends`: origins, and ALBs by way of `pools`.
 
 use ringway_shards::plan::{
-    Backend, BackendId, BackendKind, ForwardedHeaders, Latency, Origin, OriginProvider,
+    Backend, BackendId, BackendKind, ForwardedHeaders, Latency, Origin, OriginProvider, Scheme,
 };
 use serde_json::{Map, Value as Json};
 
 use super::authenticators::Authenticators;
 use super::context::Context;
 use super::graph::Graph;
+use super::rewriters::Rewriters;
 use super::roster::{Entry, Live, Roster};
+use super::rules::Rules;
 use super::templates::{self, Template};
 use super::{albs, health, paths, tls, user_router};
 use crate::config::origin_url::OriginUrl;
 use crate::config::{Fault, Path, defaults};
+
+/// What backends name.
+#[derive(Clone, Copy)]
+pub(super) struct Named<'n> {
+    pub(super) authenticators: &'n Authenticators,
+    pub(super) rewriters: &'n Rewriters,
+    pub(super) rules: &'n Rules,
+}
 
 /// All backends that could be compiled, by id when nothing is wrong.
 pub(super) fn compile(
     context: &mut Context<'_>,
     roster: &Roster<'_>,
     graph: &Graph,
-    authenticators: &Authenticators,
+    named: Named<'_>,
 ) -> Vec<Backend> {
     let mut backends = Vec::new();
     for (id, live, entry) in roster.live() {
@@ -31,15 +41,21 @@ pub(super) fn compile(
         let compiled = match live {
             Live::Alb => albs::alb(context, roster, graph, id, entry)
                 .map(|(alb, bytes)| (BackendKind::Alb(alb), bytes)),
+            Live::Rule => {
+                let bytes = origin_capture_bytes(context, roster, &at, entry);
+                let name = entry.written.rule_name.as_deref();
+                let rule = named.rules.find(context, &at.key("rule_name"), name);
+                rule.map(|compiled| (BackendKind::Rule(compiled.rule.clone()), bytes))
+            }
             Live::Prometheus | Live::ReverseProxy => {
                 let bytes = origin_capture_bytes(context, roster, &at, entry);
                 let written = entry.written.origin_url.as_deref();
                 let url = origin_url(context, &at.key("origin_url"), written);
-                origin(context, &at, live, entry, url)
+                origin(context, &at, (live, entry), url, named)
                     .map(|(origin, _)| (BackendKind::Origin(Box::new(origin)), bytes))
             }
         };
-        let paths = paths::compile(context, authenticators, live, entry);
+        let paths = paths::compile(context, named, live, entry);
         let latency = latency(context, &at, entry);
         let compressible_types = compressible_types(context, &at, entry);
         let Some((mut kind, capture_bytes_max)) = compiled else {
@@ -48,7 +64,7 @@ pub(super) fn compile(
         if let BackendKind::Alb(alb) = &mut kind
             && let Some(router) = &mut alb.user_router
         {
-            user_router::settle(context, authenticators, entry, &paths, router);
+            user_router::settle(context, named.authenticators, entry, &paths, router);
         }
         backends.push(Backend {
             id,
@@ -69,7 +85,7 @@ pub(super) fn compile(
 pub(super) fn templates(
     context: &mut Context<'_>,
     roster: &Roster<'_>,
-    authenticators: &Authenticators,
+    named: Named<'_>,
 ) -> Vec<Template> {
     let mut templates = Vec::new();
     for (live, entry) in roster.templates() {
@@ -93,10 +109,10 @@ pub(super) fn templates(
             }
             _ => Some(templates::url_of_nobody()),
         };
-        let paths = paths::compile(context, authenticators, live, entry);
+        let paths = paths::compile(context, named, live, entry);
         let latency = latency(context, &at, entry);
         let compressible_types = compressible_types(context, &at, entry);
-        let Some((origin, tls)) = origin(context, &at, live, entry, url) else {
+        let Some((origin, tls)) = origin(context, &at, (live, entry), url, named) else {
             continue;
         };
         let backend = Backend {
@@ -204,8 +220,10 @@ fn replica_group(
     if written.is_some_and(|group| group != entry.name) {
         match live {
             Live::ReverseProxy => context.fail_key(&at, Fault::GroupOnPlainOrigin),
-            Live::Alb if !graph.is_merged(id) => context.fail_key(&at, Fault::GroupOutsideMerge),
-            Live::Alb | Live::Prometheus => {}
+            Live::Alb | Live::Rule if !graph.is_merged(id) => {
+                context.fail_key(&at, Fault::GroupOutsideMerge);
+            }
+            Live::Alb | Live::Rule | Live::Prometheus => {}
         }
     }
     let own = entry.name.to_owned();
@@ -223,12 +241,17 @@ fn written_group<'a>(entry: &Entry<'a>) -> Option<&'a str> {
 fn origin(
     context: &mut Context<'_>,
     at: &Path,
-    live: Live,
-    entry: &Entry<'_>,
+    (live, entry): (Live, &Entry<'_>),
     url: Option<OriginUrl>,
+    named: Named<'_>,
 ) -> Option<(Origin, tls::Client)> {
     let written = entry.written;
     let tls = tls::client(context, at, url.as_ref(), written.tls.as_ref());
+    let is_plain = url.as_ref().is_some_and(|url| url.scheme == Scheme::Http);
+    let spare_tls = match is_plain && named.rewriters.may_turn_to_https() {
+        true => tls::spare(context, at, url.as_ref(), written.tls.as_ref()),
+        false => None,
+    };
     let timeout = context.pick(&at.key("timeout"), written.timeout, defaults::TIMEOUT);
     let connect_timeout = context.pick(
         &at.key("connect_timeout"),
@@ -261,7 +284,7 @@ fn origin(
     let origin = Origin {
         provider: match live {
             Live::Prometheus => OriginProvider::Prometheus,
-            Live::ReverseProxy | Live::Alb => OriginProvider::ReverseProxy,
+            Live::ReverseProxy | Live::Alb | Live::Rule => OriginProvider::ReverseProxy,
         },
         scheme: url.scheme,
         host: url.authority.host.as_str().into(),
@@ -270,6 +293,7 @@ fn origin(
         path_prefix: url.path_prefix.as_str().into(),
         peer_key: tls.peer_key(&url).into(),
         tls: tls.settings.clone(),
+        spare_tls,
         timeout: timeout.0,
         connect_timeout: connect_timeout.0,
         keep_alive_timeout: keep_alive_timeout.0,

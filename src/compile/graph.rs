@@ -8,6 +8,7 @@ use ringway_shards::plan::{BackendId, Mechanism};
 
 use super::context::Context;
 use super::roster::{Entry, Live, Role, Roster};
+use super::rules::{self, Rules};
 use crate::config::alb::{Alb, PoolEntry};
 use crate::config::backends::Backend;
 use crate::config::units::Period;
@@ -36,6 +37,8 @@ const MECHANISMS: &[(&str, Mechanism)] = &[
 pub(super) struct Graph {
     /// By backend id; `None` for origins and refused ALBs.
     pools: Vec<Option<Pool>>,
+    /// Where rules lead, by backend id; empty for all else.
+    rules: Vec<Vec<Member>>,
     /// Nothing leads back to itself or too deep: walking down ends soon.
     sound: bool,
 }
@@ -57,16 +60,22 @@ pub(super) struct Member {
 
 impl Graph {
     /// Reads all pools and checks them together.
-    pub(super) fn new(context: &mut Context<'_>, roster: &Roster<'_>) -> Self {
+    pub(super) fn new(context: &mut Context<'_>, roster: &Roster<'_>, rules: &Rules) -> Self {
         let mut graph = Graph {
             pools: Vec::new(),
+            rules: Vec::new(),
             sound: true,
         };
         for (_, live, entry) in roster.live() {
             let pool = match live {
                 Live::Alb => pool(context, roster, entry),
-                Live::Prometheus | Live::ReverseProxy => None,
+                Live::Prometheus | Live::ReverseProxy | Live::Rule => None,
             };
+            let rule = rules.of(entry.written.rule_name.as_deref());
+            let targets = rule
+                .filter(|_| live == Live::Rule)
+                .map(|rule| rule.targets.clone());
+            graph.rules.push(targets.unwrap_or_default());
             graph.pools.push(pool);
         }
         graph.find_loops(context, roster);
@@ -80,6 +89,14 @@ impl Graph {
     /// The pool of an ALB.
     pub(super) fn pool(&self, id: BackendId) -> Option<&Pool> {
         self.pools.get(id.index()).and_then(Option::as_ref)
+    }
+
+    /// Who is directly below a backend: members of an ALB's pool, targets of a rule.
+    pub(super) fn below(&self, id: BackendId) -> &[Member] {
+        match self.pool(id) {
+            Some(pool) => &pool.members,
+            None => self.rules.get(id.index()).map_or(&[], Vec::as_slice),
+        }
     }
 
     /// Whether a backend is a direct member of a time series merge.
@@ -114,16 +131,18 @@ impl Graph {
             None => written.and_then(|backend| backend.timeout),
             Some(_) => written.and_then(|b| b.alb.as_ref()?.timeout),
         };
-        let timeout = match (own, self.pool(id)) {
+        // Rules may lead in circles.
+        known[id.index()] = Some(Duration::ZERO);
+        let below = self.below(id);
+        let timeout = match (own, self.pool(id).is_some() || !below.is_empty()) {
             (Some(Period(own)), _) => own,
-            (None, Some(pool)) => pool
-                .members
+            (None, true) => below
                 .iter()
                 .map(|member| self.timeout_below(roster, member.backend, known))
                 .chain(written.and_then(|backend| discovered_timeout(roster, backend)))
                 .max()
                 .unwrap_or(defaults::TIMEOUT.value.0),
-            (None, None) => defaults::TIMEOUT.value.0,
+            (None, false) => defaults::TIMEOUT.value.0,
         };
         known[id.index()] = Some(timeout);
         timeout
@@ -138,8 +157,7 @@ impl Graph {
                 return true;
             }
             if !std::mem::replace(&mut seen[id.index()], true) {
-                let members = self.pool(id).into_iter().flat_map(|pool| &pool.members);
-                ahead.extend(members.map(|member| member.backend));
+                ahead.extend(self.below(id).iter().map(|member| member.backend));
             }
         }
         false
@@ -171,7 +189,8 @@ impl Graph {
                 continue;
             }
             while let Some((at, next)) = way.last_mut() {
-                let member = self.pools[*at].as_ref().and_then(|p| p.members.get(*next));
+                let id = BackendId(u32::try_from(*at).unwrap_or(u32::MAX));
+                let member = self.below(id).get(*next).cloned();
                 *next += 1;
                 let Some(member) = member else {
                     let at = *at;
@@ -186,7 +205,8 @@ impl Graph {
                 };
                 let below = member.backend.index();
                 if let Some(from) = way.iter().position(|(id, _)| *id == below) {
-                    self.sound = false;
+                    let is_of_rules = way[from..].iter().all(|(at, _)| self.pools[*at].is_none());
+                    self.sound &= is_of_rules;
                     report_loop(context, roster, self, &way[from..]);
                 } else if !done[below] {
                     way.push((below, 0));
@@ -197,11 +217,10 @@ impl Graph {
 
     /// How many ALBs a request passes from here, members' heights being known.
     fn height(&self, at: usize, heights: &[usize]) -> usize {
-        let Some(pool) = &self.pools[at] else {
-            return 0;
-        };
-        let below = pool.members.iter().map(|m| heights[m.backend.index()]);
-        1 + below.max().unwrap_or(0)
+        let id = BackendId(u32::try_from(at).unwrap_or(u32::MAX));
+        let below = self.below(id).iter().map(|m| heights[m.backend.index()]);
+        // Rules have a bound of their own.
+        usize::from(self.pools[at].is_some()) + below.max().unwrap_or(0)
     }
 
     /// Every origin below a time series merge must be a Prometheus. Contract: ALB page, 3.
@@ -281,14 +300,13 @@ impl Graph {
             return;
         }
         way.push(id);
-        match (self.pool(id), roster.entry(id).map(|e| e.role)) {
-            (Some(pool), _) => {
-                for member in &pool.members {
-                    self.leaves(roster, member.backend, way, seen, visit);
-                }
-            }
-            (None, Some(Role::Live(_, live))) if live != Live::Alb => visit((id, live), way),
-            (None, _) => {}
+        for member in self.below(id) {
+            self.leaves(roster, member.backend, way, seen, visit);
+        }
+        if let Some(Role::Live(_, live @ (Live::Prometheus | Live::ReverseProxy))) =
+            roster.entry(id).map(|e| e.role)
+        {
+            visit((id, live), way);
         }
         way.pop();
     }
@@ -333,11 +351,12 @@ fn report_loop(
     let cycle = names.join(" > ");
     // `next` already points behind the member that was followed.
     let (first, next) = way[0];
-    let member = graph.pools[first]
-        .as_ref()
-        .and_then(|pool| pool.members.get(next.wrapping_sub(1)));
+    let member = graph.below(id(first)).get(next.wrapping_sub(1));
     let at = member.map_or_else(|| pool_path(names[0]), |member| member.at.clone());
-    context.fail_value(&at, Fault::Cycle { cycle });
+    match way.iter().any(|(at, _)| graph.pools[*at].is_some()) {
+        true => context.fail_value(&at, Fault::Cycle { cycle }),
+        false => rules::warn_of_circle(context, &at, cycle),
+    }
 }
 
 /// Path of an ALB's pool.

@@ -36,7 +36,7 @@ pub(super) fn check(
     };
     let mut told = HashSet::new();
     for alb in backends {
-        if graph.pool(alb.id).is_none() || !alb.paths.iter().any(guards) {
+        if graph.below(alb.id).is_empty() || !alb.paths.iter().any(guards) {
             continue;
         }
         let Some(listener) = listener_of(roster, listeners, alb.id) else {
@@ -93,7 +93,7 @@ fn below(graph: &Graph, alb: BackendId) -> Vec<BackendId> {
     let mut seen = HashSet::from([alb]);
     let mut open = vec![alb];
     while let Some(next) = open.pop() {
-        for member in graph.pool(next).into_iter().flat_map(|pool| &pool.members) {
+        for member in graph.below(next) {
             if seen.insert(member.backend) {
                 found.push(member.backend);
                 open.push(member.backend);

@@ -1,12 +1,15 @@
 //! Path tables of backends: `paths`, laid over what the provider does by default. Contract: configuration page, 4.
 
+use std::sync::Arc;
+
 use ringway_io::net::http1::Method;
 use ringway_shards::plan::{
-    AuthenticatorId, Cors, Edit, Edits, Handler, LocalAnswer, Matching, Methods, PathRule, spelling,
+    AuthenticatorId, Cors, Edit, Edits, Handler, LocalAnswer, Matching, Methods, PathRule,
+    Rewriter, spelling,
 };
 use serde_json::Value as Json;
 
-use super::authenticators::Authenticators;
+use super::backends::Named;
 use super::context::Context;
 use super::edits::{self, Written};
 use super::roster::{Entry, Live};
@@ -61,11 +64,14 @@ const PROMETHEUS_HANDLERS: &[(&str, Known)] = &[
     ("health", Known::Later("handler health")),
     ("proxycache", Known::Later("caching")),
 ];
+const RULE_HANDLERS: &[(&str, Known)] =
+    &[("rule", Known::Forward), ("localresponse", Known::Local)];
 const ALB_HANDLERS: &[(&str, Known)] = &[("alb", Known::Forward), ("localresponse", Known::Local)];
 
 /// What counts for all paths of a backend.
 struct Common {
     authenticator: Option<AuthenticatorId>,
+    rewriter: Option<Arc<Rewriter>>,
     edits: Edits,
     cors: Option<Cors>,
 }
@@ -73,15 +79,21 @@ struct Common {
 /// The table of one backend, in the order of matching.
 pub(super) fn compile(
     context: &mut Context<'_>,
-    authenticators: &Authenticators,
+    named: Named<'_>,
     live: Live,
     entry: &Entry<'_>,
 ) -> Vec<PathRule> {
+    let authenticators = named.authenticators;
     let at = Path::of(&["backends", entry.name]);
     let own = entry.written;
     let name = own.authenticator_name.as_deref();
     let common = Common {
         authenticator: authenticators.find(context, &at.key("authenticator_name"), name),
+        rewriter: named.rewriters.find(
+            context,
+            &at.key("req_rewriter_name"),
+            own.req_rewriter_name.as_deref(),
+        ),
         edits: edits::compile(
             context,
             &at,
@@ -106,7 +118,7 @@ pub(super) fn compile(
         if context.was_refused(&here) {
             continue;
         }
-        let rule = rule(context, authenticators, (&here, entry), live, &common);
+        let rule = rule(context, named, (&here, entry), live, &common);
         refuse_shared_methods(context, &here, &rules, &rule);
         rules.push((index, rule));
     }
@@ -141,6 +153,7 @@ fn by_default(common: &Common, entries: &[PathRule]) -> Option<PathRule> {
     }
     rule.authenticator = common.authenticator;
     rule.edits = boxed(common.edits.clone());
+    rule.rewriters = rewriters(&common.rewriter, &None);
     rule.cors = common.cors.clone().unwrap_or(Cors::Legacy);
     (rule.methods != Methods::default()).then_some(rule)
 }
@@ -177,7 +190,7 @@ fn no_admin(common: &Common, entries: &[PathRule]) -> Option<PathRule> {
 
 fn rule(
     context: &mut Context<'_>,
-    authenticators: &Authenticators,
+    named: Named<'_>,
     (at, written): (&Path, &PathEntry),
     live: Live,
     common: &Common,
@@ -196,8 +209,14 @@ fn rule(
     let handler = handler(context, &at.key("handler"), live, (&path, written));
     let authenticator = match written.authenticator_name.as_deref() {
         None => common.authenticator,
-        name => authenticators.find(context, &at.key("authenticator_name"), name),
+        name => {
+            let at = at.key("authenticator_name");
+            named.authenticators.find(context, &at, name)
+        }
     };
+    let rewriter_at = at.key("req_rewriter_name");
+    let rewriter = written.req_rewriter_name.as_deref();
+    let rewriter = named.rewriters.find(context, &rewriter_at, rewriter);
     let own = edits::compile(
         context,
         at,
@@ -227,6 +246,7 @@ fn rule(
         methods,
         handler: answer(context, at, written, handler, &mut edits),
         authenticator,
+        rewriters: rewriters(&common.rewriter, &rewriter),
         edits: boxed(edits),
         cors: cors.or(common.cors.clone()).unwrap_or(Cors::Legacy),
         counted: !no_metrics,
@@ -314,6 +334,7 @@ fn handler(
         Live::Prometheus => (PROMETHEUS_HANDLERS, defaults::HANDLER),
         Live::ReverseProxy => (ORIGIN_HANDLERS, defaults::HANDLER),
         Live::Alb => (ALB_HANDLERS, defaults::ALB_HANDLER),
+        Live::Rule => (RULE_HANDLERS, defaults::RULE_HANDLER),
     };
     let word = context.pick_text(at, written.handler.as_deref(), preset);
     let known = handlers.iter().find(|(name, _)| *name == word);
@@ -340,6 +361,7 @@ fn handler(
                     }
                     Live::ReverseProxy => "proxy and localresponse",
                     Live::Alb => "alb and localresponse",
+                    Live::Rule => "rule and localresponse",
                 },
             };
             context.fail_value(at, fault);
@@ -414,6 +436,15 @@ fn answer(
 fn drop_request_edits(edits: &mut Edits) {
     edits.request_headers.clear();
     edits.request_params.clear();
+}
+
+/// The rewriters of a path: the backend's, then its own.
+fn rewriters(
+    common: &Option<Arc<Rewriter>>,
+    own: &Option<Arc<Rewriter>>,
+) -> Option<Box<[Arc<Rewriter>]>> {
+    let rewriters: Box<[Arc<Rewriter>]> = common.iter().chain(own).cloned().collect();
+    (!rewriters.is_empty()).then_some(rewriters)
 }
 
 fn boxed(edits: Edits) -> Option<Box<Edits>> {

@@ -48,6 +48,7 @@ pub(super) enum Live {
     Prometheus,
     ReverseProxy,
     Alb,
+    Rule,
 }
 
 impl Live {
@@ -57,6 +58,7 @@ impl Live {
             Live::Prometheus => "prometheus",
             Live::ReverseProxy => "reverseproxy",
             Live::Alb => "alb",
+            Live::Rule => "rule",
         }
     }
 }
@@ -169,6 +171,7 @@ fn live(context: &mut Context<'_>, at: &Path, name: &str, written: &Backend) -> 
         Provider::Prometheus => Live::Prometheus,
         Provider::ReverseProxy => Live::ReverseProxy,
         Provider::Alb => Live::Alb,
+        Provider::Rule => Live::Rule,
         _ => return Err(not_live(context, at, name, written, provider)),
     };
     if written.is_template == Some(true) {
@@ -205,7 +208,7 @@ fn not_live(
                 hint: schema::hint(provider, PROVIDERS.iter().copied()),
             },
         ),
-        Provider::Prometheus | Provider::ReverseProxy | Provider::Alb => {}
+        Provider::Prometheus | Provider::ReverseProxy | Provider::Alb | Provider::Rule => {}
     }
     Role::Broken
 }
@@ -221,7 +224,7 @@ fn only_caps(context: &Context<'_>, at: &Path) -> bool {
 
 /// Rules of templates. Contract: ALB page, 3.
 fn template(context: &mut Context<'_>, at: &Path, written: &Backend, live: Live) {
-    if live == Live::Alb {
+    if matches!(live, Live::Alb | Live::Rule) {
         let provider = live.name().to_owned();
         context.fail_key(&at.key("is_template"), Fault::TemplateProvider { provider });
     }

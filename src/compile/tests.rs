@@ -77,7 +77,7 @@ fn assert_rows(rows: impl Iterator<Item = (String, Vec<String>, Vec<&'static str
 fn origin(compiled: &Compiled, index: usize) -> &Origin {
     match &compiled.plan.backends[index].kind {
         BackendKind::Origin(origin) => origin,
-        BackendKind::Alb(_) => panic!("an ALB"),
+        BackendKind::Alb(_) | BackendKind::Rule(_) => panic!("no origin"),
     }
 }
 

@@ -183,6 +183,20 @@ pub(super) fn client(
     }
 }
 
+/// TLS towards an origin that is spoken to without it, for requests that a rewriter turns to HTTPS.
+pub(super) fn spare(
+    context: &mut Context<'_>,
+    at: &Path,
+    url: Option<&OriginUrl>,
+    written: Option<&Tls>,
+) -> Option<ClientTls> {
+    let url = OriginUrl {
+        scheme: Scheme::Https,
+        ..url?.clone()
+    };
+    client(context, at, Some(&url), written)?.settings
+}
+
 /// Settings for a client that must have some, though it speaks only without TLS.
 pub(super) fn unspoken(context: &mut Context<'_>, at: &Path) -> Option<ClientTls> {
     let roots = context.inputs.files.system_roots();

@@ -121,6 +121,10 @@ pub struct Backend {
     pub response_headers: Option<Named<String>>,
     /// Cross-origin headers of all paths.
     pub cors: Option<Cors>,
+    /// Rule that it runs.
+    pub rule_name: Option<String>,
+    /// Rewriter of all its requests.
+    pub req_rewriter_name: Option<String>,
     /// What is done on single paths.
     pub paths: Option<Vec<PathEntry>>,
     /// Probes.
@@ -166,6 +170,8 @@ pub enum Provider<'a> {
     ReverseProxy,
     /// `alb`.
     Alb,
+    /// `rule`.
+    Rule,
     /// Of the contract, to come; the feature.
     Later(&'static str),
     /// None of the contract.
@@ -196,7 +202,7 @@ impl<'a> Provider<'a> {
             "reverseproxycache" | "rpc" => Provider::Later("provider reverseproxycache"),
             "influxdb" => Provider::Later("provider influxdb"),
             "clickhouse" => Provider::Later("provider clickhouse"),
-            "rule" => Provider::Later("provider rule"),
+            "rule" => Provider::Rule,
             other => Provider::Unknown(other),
         }
     }
@@ -215,6 +221,7 @@ impl<'a> Provider<'a> {
             Provider::Prometheus => Some("prometheus"),
             Provider::ReverseProxy => Some("reverseproxy"),
             Provider::Alb => Some("alb"),
+            Provider::Rule => Some("rule"),
             Provider::Unset | Provider::Later(_) | Provider::Unknown(_) => None,
         }
     }

@@ -149,6 +149,7 @@ impl Walk<'_> {
                 let texts = self.scalars(items, key, path);
                 Some(Json::Array(texts.into_iter().map(Json::String).collect()))
             }
+            (Kind::Rows, Value::List(items)) => Some(self.rows(items, key, path)),
             (Kind::Cpus, Value::List(items)) => {
                 Some(Json::String(self.scalars(items, key, path).join(",")))
             }
@@ -157,6 +158,7 @@ impl Walk<'_> {
                 | Kind::Names
                 | Kind::Items
                 | Kind::Texts
+                | Kind::Rows
                 | Kind::TextMap
                 | Kind::Credentials
                 | Kind::Choices(_)
@@ -193,6 +195,27 @@ impl Walk<'_> {
                 below.and_then(|(below, key)| self.value(item, key, below, &here, provider));
             // A refused item keeps its place, so that later ones are still found by their index.
             out.push(value.unwrap_or(Json::Object(Map::new())));
+        }
+        Json::Array(out)
+    }
+
+    fn rows(&mut self, items: &[Node], key: &Key, path: &Path) -> Json {
+        let mut out = Vec::new();
+        for (index, item) in items.iter().enumerate() {
+            let here = path.item(index);
+            let row = match &item.value {
+                Value::List(texts) => self.scalars(texts, key, &here),
+                _ => {
+                    let fault = Fault::WrongKind {
+                        expected: "a list".into(),
+                        found: item.kind_name(),
+                    };
+                    self.fail(&item.mark, &here, fault);
+                    Vec::new()
+                }
+            };
+            // A refused row keeps its place, so that later ones are still found by their index.
+            out.push(Json::from(row));
         }
         Json::Array(out)
     }

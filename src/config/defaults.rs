@@ -294,3 +294,16 @@ pub const PROMETHEUS_PROBE_PATH: &str = "/api/v1/query";
 pub const PROMETHEUS_PROBE_QUERY: &str = "query=vector(1)";
 /// Acceptable status of a probe.
 pub const PROBE_CODE: Preset<u16> = preset(200, "health, 1");
+
+// Rules.
+
+/// As what the input of a rule is read.
+pub const INPUT_TYPE: Preset<&str> = preset("string", "rule, 2");
+/// Which of several cases that match decides.
+pub const MATCH_POLICY: Preset<&str> = preset("last", "rule, 7");
+/// Most rules that a request may pass.
+pub const RULE_EXECUTIONS: Preset<u16> = preset(16, "rule, 2");
+/// Status that sends a client elsewhere.
+pub const REDIRECT_CODE: Preset<u16> = preset(302, "rule, 9");
+/// Handler of paths of a rule.
+pub const RULE_HANDLER: Preset<&str> = preset("rule", "rule, 1");

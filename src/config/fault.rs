@@ -59,7 +59,7 @@ pub enum Fault {
     UnknownKey { hint: String },
     #[error("not built yet: {feature}; remove this key")]
     NotBuilt { feature: String },
-    #[error("not built yet: {feature}; known are prometheus, reverseproxy and alb")]
+    #[error("not built yet: {feature}; known are prometheus, reverseproxy, alb and rule")]
     ProviderNotBuilt { feature: String },
     #[error("not a key of listener {listener}, which serves administration")]
     AdminListenerKey { listener: &'static str },
@@ -102,7 +102,9 @@ pub enum Fault {
          pass -origin-url with -provider, or try `ringway demo`"
     )]
     NoBackends,
-    #[error("provider {provider:?} is unknown{hint}; known are prometheus, reverseproxy and alb")]
+    #[error(
+        "provider {provider:?} is unknown{hint}; known are prometheus, reverseproxy, alb and rule"
+    )]
     UnknownProvider { provider: String, hint: String },
     #[error(
         "without a provider the entry `default` may only set max_capture_bytes and max_fanout_capture_bytes"
@@ -166,6 +168,16 @@ pub enum Fault {
     CorsHeader { name: String },
     #[error("mode {mode} takes no headers; write merge or replace, or remove them")]
     CorsHeaders { mode: String },
+
+    // Rules and rewriters.
+    #[error("unknown rule {name:?}{hint}")]
+    UnknownRule { name: String, hint: String },
+    #[error("unknown rewriter {name:?}{hint}")]
+    UnknownRewriter { name: String, hint: String },
+    #[error("{reason}")]
+    Rule { reason: String },
+    #[error("{reason}")]
+    Rewriter { reason: String },
 
     // Authenticators.
     #[error("unknown authenticator {name:?}{hint}")]
@@ -423,6 +435,8 @@ pub enum Caution {
         "a blocking query may be answered wait/16 late; write at least {instead}, or remove this key"
     )]
     TimeoutMargin { instead: String },
+    #[error("these rules lead back to themselves, which only max_rule_executions ends: {cycle}")]
+    RuleCircle { cycle: String },
     #[error("the pool is empty: every request is answered 502")]
     EmptyPool,
     #[error("this is network {network}")]

@@ -14,7 +14,10 @@ use super::environment::Environment;
 use super::fault::Fault;
 use super::problem::{Mark, Place, Problem, Warning};
 use super::tree::{Found, Node, Path, Step};
-use super::{admin, authenticators, backends, discovery, listeners, logging, server, shards};
+use super::{
+    admin, authenticators, backends, discovery, listeners, logging, rewriters, rules, server,
+    shards,
+};
 
 /// Where the configuration is looked for when no place is given.
 pub const DEFAULT_PATHS: &[&str] = &["/etc/ringway/ringway.yaml", "/etc/trickster/trickster.yaml"];
@@ -66,6 +69,10 @@ pub struct Written {
     pub frontend: listeners::Frontend,
     /// Section `authenticators`, in written order.
     pub authenticators: Named<authenticators::Authenticator>,
+    /// Section `rules`, in written order.
+    pub rules: Named<rules::Rule>,
+    /// Section `request_rewriters`, in written order.
+    pub request_rewriters: Named<rewriters::Rewriter>,
     /// Section `discovery`, in written order.
     pub discovery: Named<discovery::Discoverer>,
     /// Section `backends`, in written order.

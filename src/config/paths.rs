@@ -59,7 +59,6 @@ pub const KEYS: &[Key] = &[
     Key::new("backends.*.paths.[].cors", Kind::Section),
     Key::new("backends.*.paths.[].cors.mode", MODE),
     Key::new("backends.*.paths.[].cors.headers", Kind::TextMap).env(),
-    Key::later("backends.*.paths.[].req_rewriter_name", "request rewriters"),
     Key::later("backends.*.paths.[].cache_key_params", "caching"),
     Key::later("backends.*.paths.[].cache_key_headers", "caching"),
     Key::later("backends.*.paths.[].cache_key_form_fields", "caching"),
@@ -94,6 +93,8 @@ pub struct PathEntry {
     pub no_metrics: Option<bool>,
     /// Cross-origin headers.
     pub cors: Option<Cors>,
+    /// Rewriter of its requests.
+    pub req_rewriter_name: Option<String>,
 }
 
 /// Block `cors` as written.

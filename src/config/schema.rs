@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use super::units::{PERIOD_FORM, Period, Port, parse_bool, parse_codes, parse_cpus, parse_int};
 use super::{
     admin, alb, authenticators, backends, discovery, healthcheck, later, listeners, logging, paths,
-    server, shards,
+    rewriters, rules, server, shards,
 };
 
 /// One key.
@@ -41,6 +41,8 @@ pub enum Kind {
     Text,
     /// A list of texts.
     Texts,
+    /// A list of lists of texts.
+    Rows,
     /// A mapping of names to texts.
     TextMap,
     /// A mapping of names to passwords; hashes are not expanded, since they are full of `$`.
@@ -114,6 +116,8 @@ pub enum Providers {
     PrometheusAndAlb,
     /// ALB.
     Alb,
+    /// Rule.
+    Rule,
 }
 
 impl Providers {
@@ -121,7 +125,8 @@ impl Providers {
     pub fn include(self, provider: &str) -> bool {
         match self {
             Providers::All => true,
-            Providers::Origin => provider != "alb",
+            Providers::Origin => provider != "alb" && provider != "rule",
+            Providers::Rule => provider == "rule",
             Providers::Prometheus => provider == "prometheus",
             Providers::PrometheusAndAlb => provider == "prometheus" || provider == "alb",
             Providers::Alb => provider == "alb",
@@ -136,6 +141,7 @@ impl Providers {
             Providers::Prometheus => "provider prometheus",
             Providers::PrometheusAndAlb => "providers prometheus and alb",
             Providers::Alb => "provider alb",
+            Providers::Rule => "provider rule",
         }
     }
 }
@@ -207,6 +213,7 @@ impl Kind {
         match self {
             Kind::Section | Kind::Names | Kind::TextMap | Kind::Credentials => "a mapping".into(),
             Kind::Items | Kind::Texts => "a list".into(),
+            Kind::Rows => "a list of lists".into(),
             Kind::Text => "a text".into(),
             Kind::Bool => "true or false".into(),
             Kind::Int { min, max } if max == i64::MAX => format!("a whole number from {min}"),
@@ -254,9 +261,12 @@ impl Kind {
     pub fn read(self, text: &str) -> Option<Plain> {
         let as_text = || Plain::Text(text.to_owned());
         match self {
-            Kind::Text | Kind::PoolEntry | Kind::Texts | Kind::TextMap | Kind::Credentials => {
-                Some(as_text())
-            }
+            Kind::Text
+            | Kind::PoolEntry
+            | Kind::Texts
+            | Kind::Rows
+            | Kind::TextMap
+            | Kind::Credentials => Some(as_text()),
             Kind::Bool => parse_bool(text).map(Plain::Bool),
             Kind::Int { min, max } => parse_int(text)
                 .filter(|n| (min..=max).contains(n))
@@ -315,6 +325,8 @@ pub fn keys() -> impl Iterator<Item = &'static Key> {
         authenticators::KEYS,
         backends::KEYS,
         paths::KEYS,
+        rules::KEYS,
+        rewriters::KEYS,
         alb::KEYS,
         discovery::KEYS,
         discovery::query::KEYS,

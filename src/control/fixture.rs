@@ -63,6 +63,7 @@ impl Builder {
             listeners: Arc::new([]),
             backends: self.backends.into_iter().map(Arc::new).collect(),
             authenticators: Arc::new([]),
+            rewritten_hosts: Arc::new([]),
             pools: self.pools,
         })
     }
@@ -104,6 +105,7 @@ fn origin(host: &str) -> Origin {
         authority: host.into(),
         path_prefix: "".into(),
         tls: None,
+        spare_tls: None,
         peer_key: host.into(),
         timeout: Duration::from_secs(60),
         connect_timeout: Duration::from_secs(10),

@@ -180,6 +180,7 @@ impl Members {
             listeners: base.listeners.clone(),
             backends,
             authenticators: base.authenticators.clone(),
+            rewritten_hosts: base.rewritten_hosts.clone(),
             pools,
         }
     }
@@ -447,7 +448,9 @@ fn with_id(backend: &Backend, id: BackendId) -> Backend {
         compressible_types: backend.compressible_types.clone(),
         kind: match &backend.kind {
             BackendKind::Origin(origin) => BackendKind::Origin(origin.clone()),
-            BackendKind::Alb(_) => unreachable!("only origins are discovered"),
+            BackendKind::Alb(_) | BackendKind::Rule(_) => {
+                unreachable!("only origins are discovered")
+            }
         },
     }
 }

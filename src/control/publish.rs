@@ -5,10 +5,10 @@
 //! its weight, evenly spread. Bounds the rotation of a pool by [`TURNS_MAX`].
 
 use std::collections::HashMap;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
-use ringway_shards::plan::{BackendId, BackendKind, Plan, PoolId, PoolMember, PoolPlan};
+use ringway_shards::plan::{BackendId, BackendKind, Outcome, Plan, PoolId, PoolMember, PoolPlan};
 use ringway_shards::snapshot::{BackendState, Health, Member, Pool, PoolTable, ReplicaGroup};
 use ringway_shards::tally::Tally;
 
@@ -26,6 +26,8 @@ pub struct Facts<'a> {
     pub addresses: &'a [Arc<[SocketAddr]>],
     /// Rotation of each pool by id.
     pub tallies: &'a [Arc<Tally>],
+    /// Addresses of hosts that rewriters name.
+    pub hosts: Arc<HashMap<Box<str>, Arc<[IpAddr]>>>,
     /// Whether a pool leaves a member out, whatever its health.
     pub is_out: &'a dyn Fn(PoolId, BackendId) -> bool,
 }
@@ -61,6 +63,7 @@ pub fn pool_table(plan: &Plan, facts: &Facts<'_>, version: u64) -> PoolTable {
         version,
         backends,
         pools,
+        hosts: facts.hosts.clone(),
     }
 }
 
@@ -121,9 +124,40 @@ fn settle(plan: &Plan, recorded: &[Health], known: &mut [Option<Health>], id: Ba
                 false => Health::Unavailable,
             }
         }
+        BackendKind::Rule(_) => behind_rules(plan, recorded, known, id),
     };
     known[id.index()] = Some(health);
     health
+}
+
+/// A rule is available while it leads somewhere that is: to a backend that is live, to the routes, back to the client.
+/// Rules may lead in circles, so those behind it are looked at in one walk. Decisions, 7.
+fn behind_rules(
+    plan: &Plan,
+    recorded: &[Health],
+    known: &mut [Option<Health>],
+    first: BackendId,
+) -> Health {
+    let mut seen = vec![false; plan.backends.len()];
+    let mut ahead = vec![first];
+    while let Some(id) = ahead.pop() {
+        if std::mem::replace(&mut seen[id.index()], true) {
+            continue;
+        }
+        let BackendKind::Rule(rule) = &plan.backend(id).kind else {
+            if settle(plan, recorded, known, id) != Health::Unavailable {
+                return Health::Available;
+            }
+            continue;
+        };
+        for outcome in rule.outcomes() {
+            match outcome {
+                Outcome::Backend(target) => ahead.push(*target),
+                Outcome::Frontend | Outcome::Redirect(_) => return Health::Available,
+            }
+        }
+    }
+    Health::Unavailable
 }
 
 fn published_pool(

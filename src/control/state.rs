@@ -560,12 +560,20 @@ impl State {
             health: &health,
             addresses: &addresses,
             tallies: &tallies,
+            hosts: self.rewritten_hosts(&plan),
             is_out: &|pool, member| self.ejections.is_out(pool, member),
         };
         let version = self.table.as_ref().map_or(0, |table| table.version) + 1;
         let table = Arc::new(publish::pool_table(&plan, &facts, version));
         self.table = Some(table.clone());
         Some(table)
+    }
+
+    /// Addresses of the hosts that rewriters name, as far as they are known.
+    fn rewritten_hosts(&self, plan: &Plan) -> Arc<HashMap<Box<str>, Arc<[IpAddr]>>> {
+        let hosts = plan.rewritten_hosts.iter();
+        let known = hosts.map(|host| (host.clone(), Arc::from(self.addresses(host))));
+        Arc::new(known.collect())
     }
 
     fn socket_addresses(&self, backend: &Backend) -> Arc<[SocketAddr]> {
@@ -632,16 +640,19 @@ impl ByHealth {
     }
 }
 
-/// Host names that the origins of a plan need resolved; literals are not among them.
+/// Host names that the origins of a plan, and its rewriters, need resolved; literals are not among them.
 pub fn origin_hosts(plan: &Plan) -> impl Iterator<Item = &str> {
-    plan.backends
+    let rewritten = plan.rewritten_hosts.iter().map(|host| &**host);
+    let origins = plan
+        .backends
         .iter()
         .filter_map(|backend| match &backend.kind {
             BackendKind::Origin(origin) if origin.host.parse::<IpAddr>().is_err() => {
                 Some(&*origin.host)
             }
-            BackendKind::Origin(_) | BackendKind::Alb(Alb { .. }) => None,
-        })
+            BackendKind::Origin(_) | BackendKind::Alb(Alb { .. }) | BackendKind::Rule(_) => None,
+        });
+    origins.chain(rewritten)
 }
 
 fn same_set(a: &[IpAddr], b: &[IpAddr]) -> bool {

@@ -220,6 +220,7 @@ impl Client {
     }
 
     async fn exchange(&self, ask: Ask, headers: HeaderMap) -> Result<Answer, String> {
+        let secrets = self.secrets(&headers);
         let mut request = self.client.request(ask.method, ask.url).headers(headers);
         if !ask.body.is_empty() {
             request = request.body(ask.body);
@@ -241,6 +242,9 @@ impl Client {
                 return Err(format!("the answer is longer than {most} bytes"));
             }
             body.extend_from_slice(&chunk);
+        }
+        if !is_fine {
+            body = without(&body, &secrets);
         }
         Ok(Answer {
             status,
@@ -270,6 +274,21 @@ impl Client {
         Ok(headers)
     }
 
+    /// What must not come back in an error that repeats the request.
+    fn secrets(&self, headers: &HeaderMap) -> Vec<String> {
+        /// Shorter ones are anybody's words.
+        const BYTES_MIN: usize = 4;
+        let sent = headers.values().filter(|value| value.is_sensitive());
+        let sent = sent.filter_map(|value| value.to_str().ok());
+        let tokens = sent.map(|text| text.split_once(' ').map_or(text, |(_, token)| token));
+        let mut secrets: Vec<String> = tokens.map(str::to_owned).collect();
+        if let HttpAuth::Basic(_, password) = &self.settings.auth {
+            secrets.push(password.expose().to_owned());
+        }
+        secrets.retain(|secret| secret.len() >= BYTES_MIN);
+        secrets
+    }
+
     async fn credentials(&self) -> Result<Option<HeaderValue>, Failure> {
         use base64::Engine as _;
         let text = match &self.settings.auth {
@@ -289,6 +308,15 @@ impl Client {
         let value = value.ok_or_else(|| Failure::new("credentials that fit no header"))?;
         Ok(Some(value))
     }
+}
+
+/// A body without these texts.
+fn without(body: &[u8], secrets: &[String]) -> BytesMut {
+    let mut text = String::from_utf8_lossy(body).into_owned();
+    for secret in secrets {
+        text = text.replace(secret, "***");
+    }
+    BytesMut::from(text.as_bytes())
 }
 
 /// A token in a file, without the white space around it.
@@ -381,4 +409,35 @@ fn chain(error: &reqwest::Error) -> String {
         cause = inner.source();
     }
     text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::discovery::stub::{self, Reply, Stub};
+    use std::sync::Arc;
+
+    use ringway_shards::plan::Secret;
+
+    #[tokio::test]
+    async fn an_error_that_repeats_the_request_tells_no_secret() {
+        let echo = |request: &stub::Request| {
+            let headers = format!("{:?}", request.headers);
+            Reply::new(500, format!("you sent {headers} and pass-word"))
+        };
+        let stub = Stub::start(echo).await;
+        let mut settings = stub::http(&stub.endpoint());
+        settings.auth = HttpAuth::Basic("me".into(), Arc::new(Secret::new("pass-word")));
+        settings.headers = vec![("x-key".into(), Arc::new(Secret::new("key-of-mine")))];
+        let client = Client::new(&settings).unwrap();
+        let answer = client
+            .ask(Ask::get(client.url("/", &[]).unwrap(), 1000))
+            .await;
+        let failure = answer.unwrap().failure("the source", None);
+        let said = failure.to_string();
+        assert!(said.contains("you sent") && said.contains("***"), "{said}");
+        for secret in ["pass-word", "key-of-mine", "bWU6cGFzcy13b3Jk"] {
+            assert!(!said.contains(secret), "{secret}: {said}");
+        }
+    }
 }

@@ -80,8 +80,16 @@ pub(super) async fn parse_aside(
 /// # Errors
 /// What is wrong with it, in words.
 pub fn host_port(text: &str) -> Result<(Box<str>, u16), String> {
-    let wrong =
-        |why: &str| format!("{text:?}: {why}; write host:port, an IPv6 address in brackets");
+    let wrong = |why: &str| {
+        let shown = masked(text);
+        format!("{shown:?}: {why}; write host:port, an IPv6 address in brackets")
+    };
+    if text.contains("://") {
+        return Err(wrong("it is a URL"));
+    }
+    if text.contains('@') {
+        return Err(wrong("it holds credentials, which a template has"));
+    }
     let authority = Authority::parse(text).map_err(|why| wrong(&why))?;
     let port = authority.port.ok_or_else(|| wrong("the port is missing"))?;
     let host = match authority.host.parse::<IpAddr>() {
@@ -89,6 +97,18 @@ pub fn host_port(text: &str) -> Result<(Box<str>, u16), String> {
         Err(_) => authority.host.into(),
     };
     Ok((host, port))
+}
+
+/// What a list says, for people: whatever may be a credential in it is left out.
+fn masked(text: &str) -> String {
+    let plain = match text.rsplit_once('@') {
+        Some((_, rest)) => format!("***@{rest}"),
+        None => text.to_owned(),
+    };
+    match plain.find(['?', '#']) {
+        Some(at) => format!("{}***", &plain[..=at]),
+        None => plain,
+    }
 }
 
 /// Reads a port number from 1 to 65535, as labels and tags hold it.
@@ -267,10 +287,13 @@ fn path_prefix(text: &str) -> Result<Box<str>, String> {
         return Ok(Box::default());
     }
     if !text.starts_with('/') {
-        return Err(format!("{text:?}: write a path that begins with /"));
+        return Err(format!(
+            "{:?}: write a path that begins with /",
+            masked(text)
+        ));
     }
     let url = OriginUrl::parse(&format!("http://host{text}"));
-    let url = url.map_err(|why| format!("{text:?}: {why}"))?;
+    let url = url.map_err(|why| format!("{:?}: {why}", masked(text)))?;
     Ok(url.path_prefix.into())
 }
 

@@ -23,6 +23,8 @@ const FIRST_DELAY_MAX: Duration = Duration::from_secs(1);
 const CHANCE_PART: u32 = 10;
 /// Longest wait after failures of a source that counts requests, in intervals.
 const BACKOFF_INTERVALS_MAX: u32 = 8;
+/// Longest that a source is left alone because it asks for it, where that is more than so many intervals.
+const LEFT_ALONE_MAX: Duration = Duration::from_secs(60);
 
 /// When a query is read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -71,8 +73,8 @@ async fn run(watch: u64, mut source: Box<dyn Source>, pace: Pace, news: mpsc::Se
     let mut last = Snapshot::default();
     loop {
         let began = Instant::now();
-        let result = read(&mut *source).await;
-        let wait = match &result {
+        let mut result = read(&mut *source).await;
+        let wait = match &mut result {
             Ok(reading) => {
                 failures = 0;
                 match reading.again {
@@ -83,7 +85,17 @@ async fn run(watch: u64, mut source: Box<dyn Source>, pace: Pace, news: mpsc::Se
             }
             Err(failure) => {
                 failures += 1;
-                failed_wait(pace, failures, failure)
+                let wait = failed_wait(pace, failures, failure);
+                if failure
+                    .retry_after
+                    .is_some_and(|asked| asked > pace.interval)
+                {
+                    failure.reason.push_str(&format!(
+                        "; it asks to be left alone, so it is asked again in {} s",
+                        wait.as_secs()
+                    ));
+                }
+                wait
             }
         };
         let (result, excluded) = match result {
@@ -123,9 +135,14 @@ fn failed_wait(pace: Pace, failures: u32, failure: &Failure) -> Duration {
     let wait = varied(pace.interval * times);
     match failure.retry_after {
         Some(Duration::ZERO) => Duration::ZERO,
-        Some(asked) => wait.max(asked),
+        Some(asked) => wait.max(asked.min(left_alone_max(pace))),
         None => wait,
     }
+}
+
+/// Longest that a source is left alone because it asks for it: one odd answer must not end discovery.
+fn left_alone_max(pace: Pace) -> Duration {
+    (pace.interval * BACKOFF_INTERVALS_MAX).max(LEFT_ALONE_MAX)
 }
 
 /// One reading. What panics in a provider is a failure; the source stays usable as far as it made no promise.
@@ -240,6 +257,12 @@ mod tests {
             retry_after: Some(Duration::from_secs(600)),
             ..down
         };
-        assert_eq!(failed_wait(PACE, 1, &asked), Duration::from_secs(600));
+        // Of what it asks, at most 8 intervals or a minute.
+        assert_eq!(failed_wait(PACE, 1, &asked), Duration::from_secs(240));
+        let quick = Pace {
+            interval: Duration::from_secs(1),
+            ..PACE
+        };
+        assert_eq!(failed_wait(quick, 1, &asked), Duration::from_secs(60));
     }
 }

@@ -269,7 +269,7 @@ impl Row {
 }
 
 fn group_of(backend: &Backend, record: &Record, in_table: Health) -> Group {
-    let is_virtual = matches!(backend.kind, BackendKind::Alb(_));
+    let is_virtual = !matches!(backend.kind, BackendKind::Origin(_));
     match (in_table, is_virtual || record.is_checked()) {
         (_, false) => Group::Unchecked,
         (Health::Unavailable, true) if record.is_initializing() => Group::Initializing,
@@ -290,7 +290,7 @@ struct Known<'a> {
 fn row(known: &Known<'_>, backend: &Backend, record: &Record) -> Row {
     let pool = match &backend.kind {
         BackendKind::Alb(alb) => Some(pool_lists(known, alb)),
-        BackendKind::Origin(_) => None,
+        BackendKind::Origin(_) | BackendKind::Rule(_) => None,
     };
     Row {
         group: known.groups[backend.id.index()],

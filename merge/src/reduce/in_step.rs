@@ -111,11 +111,12 @@ impl<'a> Reducer<'a> {
         while rows < rows_max
             && let Some(first) = read_first(lanes, &mut form)
         {
-            let mut total = Kahan::new(first.number());
-            let mut size = first.number().abs();
+            let value = first.number();
+            let (mut total, mut size) = (Kahan::new(value), value.abs());
             let is_read = read_others(lanes, &form, first, |sample| {
-                total.add(sample.number());
-                size += sample.number().abs();
+                let value = sample.number();
+                total.add(value);
+                size += value.abs();
             });
             if !is_read {
                 break;

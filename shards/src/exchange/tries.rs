@@ -100,7 +100,7 @@ impl<'a> Tries<'a> {
             view: task.view,
             first,
             policy,
-            idempotent: client.head.method().is_idempotent(),
+            idempotent: task.asked(client).head.method().is_idempotent(),
             last_at: watch.at(limit).min(task.until),
             watch,
             tried: SmallVec::new(),
@@ -302,13 +302,13 @@ impl<'a> Tries<'a> {
         }
     }
 
-    /// The member to ask after `backend` has failed the request, if there is one: the table it is live in, and the
+    /// The member to ask after `backend` has failed the request, which may have come there by a rule, if there is one: the table it is live in, and the
     /// way to it.
     pub(super) fn next(
         &mut self,
         failure: &Failure,
         flow: &Flow,
-        backend: &Arc<Backend>,
+        (backend, rule): (&Arc<Backend>, Option<BackendId>),
     ) -> Option<(Rc<View>, Hops)> {
         self.watch.clear_alarm();
         if !failure.is_silent() || !self.may_move(flow, Some(failure)) {
@@ -324,6 +324,7 @@ impl<'a> Tries<'a> {
             return None;
         }
         self.tried.push(backend.id);
+        self.tried.extend(rule);
         let (view, way) = self.take_turn()?;
         self.view.active.cells(backend.id).retries.bump();
         if let Some(other) = way.last() {
@@ -429,6 +430,8 @@ impl<'v> Search<'v> {
     fn below(&self, backend: &'v Arc<Backend>, way: &mut Hops) -> bool {
         let alb = match &backend.kind {
             BackendKind::Origin(_) => return self.will_do(backend.id),
+            // Where it leads it says once it is asked.
+            BackendKind::Rule(_) => return !self.tried.contains(&backend.id),
             BackendKind::Alb(alb) => alb,
         };
         if way.len() == HOPS_MAX || alb.mechanism != Mechanism::RoundRobin {

@@ -14,6 +14,7 @@ use ringway_io::net::stream::Writer;
 use ringway_io::task::within;
 use ringway_merge::MemberFailure;
 
+use crate::elsewhere::Elsewhere;
 use crate::limits::{INTERIM_MAX, RELAY_BYTES, head_limits};
 use crate::metrics::Count;
 use crate::peers::Peer;
@@ -29,6 +30,8 @@ pub(crate) struct Ask<'a> {
     pub(crate) view: &'a Rc<View>,
     pub(crate) backend: BackendId,
     pub(crate) origin: &'a Origin,
+    /// Where it goes instead.
+    pub(crate) elsewhere: Option<Rc<Elsewhere>>,
     pub(crate) method: Method,
     /// Head, and the body behind it where that is short.
     pub(crate) request: Vec<u8>,
@@ -123,15 +126,19 @@ async fn exchange(
     started: Instant,
     limit: Duration,
 ) -> Result<Opened, MemberFailure> {
-    let addresses = &ask.view.table.backend(ask.backend).addresses;
-    let peers = ask.view.active.peers(ask.backend);
-    let acquired = peers.acquire(ask.origin, addresses).await;
+    let elsewhere = ask.elsewhere.take();
+    let own = &ask.view.table.backend(ask.backend).addresses;
+    let (origin, peers, addresses) = match elsewhere.as_deref() {
+        Some(other) => (&other.origin, &other.peers, &*other.addresses),
+        None => (ask.origin, ask.view.active.peers(ask.backend), &**own),
+    };
+    let acquired = peers.acquire(origin, addresses).await;
     let mut peer = acquired.map_err(|_| MemberFailure::Unreachable)?;
     let mut result = attempt(&mut ask, &mut peer).await;
     if matches!(result, Err(Broken::Unanswered)) && peer.reused && ask.repeatable {
         drop(peer);
         ask.view.active.cells(ask.backend).resends.bump();
-        let acquired = peers.acquire_fresh(ask.origin, addresses).await;
+        let acquired = peers.acquire_fresh(origin, addresses).await;
         peer = acquired.map_err(|_| MemberFailure::Unreachable)?;
         result = attempt(&mut ask, &mut peer).await;
     }

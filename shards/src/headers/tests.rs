@@ -18,6 +18,7 @@ fn origin(forwarded: ForwardedHeaders) -> Origin {
         authority: "origin:9090".into(),
         path_prefix: "/base".into(),
         tls: None,
+        spare_tls: None,
         peer_key: "http://origin".into(),
         timeout: Duration::from_secs(60),
         connect_timeout: Duration::from_secs(10),
@@ -58,6 +59,7 @@ fn sent_with(
         .expect("a good head");
     assert_eq!(parsed, Parsed::Complete(bytes.len()));
     let hop = Hop {
+        received: (&head, bytes),
         server: &Server::named("rw"),
         client: &Sender::at(client.parse().expect("an address")),
         client_tls: false,

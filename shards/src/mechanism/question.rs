@@ -8,13 +8,15 @@ use ringway_io::net::http1::{BodyFraming, KnownHeader, Method, RequestHead};
 
 use super::round::Lost;
 use crate::capture::Segments;
+use crate::elsewhere;
 use crate::exchange::{self, Task};
 use crate::fanout::{Ask, Body};
 use crate::headers::{self, Hop, Outgoing, Remade};
 use crate::limits::HOPS_MAX;
-use crate::passage::{Asked, Passage, form, params, path_below};
+use crate::passage::{Asked, Passage, form, params};
 use crate::plan::{Backend, Origin};
 use crate::respond::Failure;
+use crate::rewrite::Draft;
 use crate::serve::Client;
 
 /// A body up to this size leaves in one write with its head, at the price of a copy for each member.
@@ -96,7 +98,8 @@ impl<'a, 'v> Question<'a, 'v> {
         client: &'a Client,
         body: &'a RequestBody,
     ) -> Question<'a, 'v> {
-        let (head, bytes) = (&client.head, client.head_text.as_slice());
+        let asked = task.asked(client);
+        let (head, bytes) = (asked.head, asked.bytes);
         Question {
             task,
             head: (head, bytes),
@@ -105,8 +108,8 @@ impl<'a, 'v> Question<'a, 'v> {
             params_done: None,
             method: head.method(),
             method_text: head.method_text(bytes),
-            path: path_below(head.path(bytes), task.strip),
-            query: head.query(bytes),
+            path: asked.path,
+            query: asked.query,
             body,
             remade: None,
             repeatable: head.method().is_idempotent(),
@@ -118,9 +121,29 @@ impl<'a, 'v> Question<'a, 'v> {
     /// The client's request, to find the way of.
     pub(super) fn asked(&self) -> Asked<'a> {
         Asked {
-            head: self.head.0,
-            bytes: self.head.1,
-            path: self.path,
+            received: self.hop.received,
+            query: self.query,
+            ..Asked::of(self.head, self.path, self.hop.client_tls)
+        }
+    }
+
+    /// The same, as rewriters on the way to a member have made it.
+    pub(super) fn through<'q>(self, draft: Option<&'q Draft>) -> Question<'q, 'v>
+    where
+        'a: 'q,
+    {
+        let question: Question<'q, 'v> = self;
+        let Some(draft) = draft else {
+            return question;
+        };
+        Question {
+            head: draft.text(),
+            method: draft.head.method(),
+            method_text: draft.head.method_text(&draft.bytes),
+            path: draft.path(),
+            query: draft.head.query(&draft.bytes),
+            repeatable: draft.head.method().is_idempotent(),
+            ..question
         }
     }
 
@@ -167,7 +190,9 @@ impl<'a, 'v> Question<'a, 'v> {
         (backend, origin): (&Backend, &'a Origin),
         passage: &Passage<'_>,
         body: &RequestBody,
-    ) -> Ask<'a> {
+    ) -> Result<Ask<'a>, Failure> {
+        let (shard, view) = (self.task.shard, self.task.view);
+        let elsewhere = elsewhere::of((shard, view), (backend, origin), passage)?;
         let query = match passage.params_beyond(self.params_done).next() {
             None => self.query.map(Cow::Borrowed),
             Some(_) => {
@@ -188,22 +213,24 @@ impl<'a, 'v> Question<'a, 'v> {
             remade: self.remade,
             passage,
         };
-        headers::request(&mut request, self.head, origin, &self.hop, &asks);
+        let to = elsewhere.as_deref().map_or(origin, |other| &other.origin);
+        headers::request(&mut request, self.head, to, &self.hop, &asks);
         if is_short {
             for piece in body.pieces.iter() {
                 request.extend_from_slice(piece);
             }
         }
-        Ask {
-            shard: self.task.shard,
-            view: self.task.view,
+        Ok(Ask {
+            shard,
+            view,
             backend: backend.id,
             origin,
+            elsewhere,
             method: self.method,
             request,
             rest: (!is_short).then(|| body.pieces.clone()),
             repeatable: self.repeatable,
-        }
+        })
     }
 }
 

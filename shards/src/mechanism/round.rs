@@ -83,6 +83,8 @@ pub(super) fn ask<'a, 'v: 'a>(
             }
             Err(failure) => return Err(failure.into()),
         };
+        let draft = passage.redrafted(&question.passage);
+        let question = question.through(draft.as_deref());
         match terminal {
             Terminal::Origin(backend) => {
                 let BackendKind::Origin(origin) = &backend.kind else {
@@ -90,7 +92,7 @@ pub(super) fn ask<'a, 'v: 'a>(
                 };
                 let form = question.form_for(&passage).await;
                 let body = form.as_ref().unwrap_or(question.body);
-                let ask = question.of_origin((backend, origin), &passage, body);
+                let ask = question.of_origin((backend, origin), &passage, body)?;
                 let opened = open(ask, origin.timeout).await?;
                 Ok(Reply {
                     come: Arrived::Open(Box::new(opened)),

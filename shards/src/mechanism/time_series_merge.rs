@@ -28,7 +28,7 @@ use crate::capture::Segments;
 use crate::exchange::{self, Pace, Task};
 use crate::fanout::Whole;
 use crate::metrics::Count;
-use crate::passage::{form, params, path_below};
+use crate::passage::{form, params};
 use crate::plan::{Alb, Backend, BackendKind};
 use crate::reply as answer;
 use crate::respond::Failure;
@@ -45,20 +45,20 @@ pub(crate) async fn run(task: &Task<'_>, client: &mut Client) -> Result<(), Fail
     let BackendKind::Alb(alb) = &task.backend.kind else {
         return Err(Failure::Internal);
     };
-    let bytes = client.head_text.as_slice();
+    let asked = task.asked(client);
     let seen = Seen {
-        method: client.head.method(),
-        path: path_below(client.head.path(bytes), task.strip),
-        content_type: client
+        method: asked.head.method(),
+        path: asked.path,
+        content_type: asked
             .head
-            .first(bytes, KnownHeader::ContentType)
+            .first(asked.bytes, KnownHeader::ContentType)
             .unwrap_or_default(),
         has_body: !matches!(
             client.head.framing(),
             BodyFraming::None | BodyFraming::Length(0)
         ),
     };
-    let query = task.passage.query(client.head.query(bytes));
+    let query = task.passage.query(asked.query);
     let query = query.unwrap_or_default().into_owned();
     seen.is_within_limit(task, alb, &query)?;
     let Some(endpoint) = seen.mergeable() else {
@@ -83,14 +83,15 @@ pub(crate) async fn run(task: &Task<'_>, client: &mut Client) -> Result<(), Fail
     let mut request = to_merge(task, alb, request, question::now())?;
     let wish = explain::wish(&mut request);
     client.watch.watch_peer(true);
+    let asked = task.asked(client);
     let asking = Asking {
         task,
-        head: (&client.head, &client.head_text),
+        head: (asked.head, asked.bytes),
         hop: exchange::hop(task, client),
-        path: path_below(client.head.path(&client.head_text), task.strip),
+        path: asked.path,
         passage: task.passage,
         request: &request,
-        by_form: client.head.method() == Method::Post,
+        by_form: asked.head.method() == Method::Post,
         hops: 0,
         began: Instant::now(),
     };
@@ -119,7 +120,7 @@ async fn read_request(
         b"" => read(endpoint, query, b""),
         form => {
             // Changed once: query and form together are the parameters.
-            let query = client.head.query(&client.head_text).unwrap_or_default();
+            let query = task.asked(client).query.unwrap_or_default();
             let mut request = read(endpoint, query, form)?;
             request.edit(task.passage.request_params());
             Ok(request)
@@ -306,14 +307,15 @@ async fn one_group(task: &Task<'_>, alb: &Alb, client: &mut Client) -> Result<()
     pace.whole();
     client.state.body_read.set(true);
     client.watch.watch_peer(true);
-    let query = task.passage.query(client.head.query(&client.head_text));
+    let asked = task.asked(client);
+    let query = task.passage.query(asked.query);
     let query = query.unwrap_or_default();
     let request = ApiRequest::read(Endpoint::Labels, &query, b"").ok_or(Failure::Target)?;
     let asking = Asking {
         task,
-        head: (&client.head, &client.head_text),
+        head: (asked.head, asked.bytes),
         hop: exchange::hop(task, client),
-        path: path_below(client.head.path(&client.head_text), task.strip),
+        path: asked.path,
         passage: task.passage,
         request: &request,
         by_form: false,

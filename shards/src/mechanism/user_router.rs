@@ -145,6 +145,7 @@ mod tests {
             version: 1,
             backends: vec![state(own), state(default)],
             pools: Vec::new(),
+            hosts: Arc::default(),
         }
     }
 

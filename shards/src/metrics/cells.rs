@@ -9,7 +9,7 @@ use ringway_io::net::http1::Method;
 
 use super::{
     AlbRow, DRAIN_BUCKETS_S, DURATION_BUCKETS_S, DrainRow, FanoutRow, FrontendRow, ListenerMetrics,
-    MemberRow, ShardMetrics, UpstreamRow, UserRouteRow,
+    MemberRow, RuleRow, ShardMetrics, UpstreamRow, UserRouteRow,
 };
 use crate::mechanism::user_router::Outcome;
 use crate::plan::Backend;
@@ -120,6 +120,12 @@ pub(crate) struct BackendCells {
     /// Range queries that this ALB refused.
     pub(crate) ranges_refused: Cell<u64>,
     user_routes: [Cell<u64>; Outcome::ALL.len()],
+    /// How often each case of this rule has decided, behind how often none has.
+    rule_cases: RefCell<Vec<u64>>,
+    /// Requests that this rule was one too many for.
+    rule_stops: Cell<u64>,
+    /// Instructions of rewriters that were left out, of requests that came to this backend first.
+    pub(crate) dropped_rewrites: Cell<u64>,
     /// The last exchange failed, and when that was said, on the watchdog's clock.
     pub(crate) failing: Cell<bool>,
     pub(crate) said_ms: Cell<u64>,
@@ -269,6 +275,9 @@ impl BackendCells {
             versions_said: Cell::default(),
             ranges_refused: Cell::default(),
             user_routes: Default::default(),
+            rule_cases: RefCell::default(),
+            rule_stops: Cell::default(),
+            dropped_rewrites: Cell::default(),
             failing: Cell::default(),
             said_ms: Cell::default(),
             streak: Streak::default(),
@@ -347,6 +356,21 @@ impl BackendCells {
         };
         row.requests.bump();
         row.durations.observe(took);
+    }
+
+    /// Counts the case of this rule that has decided; `None`: none has.
+    pub(crate) fn count_rule(&self, case: Option<u16>) {
+        let index = case.map_or(0, |case| usize::from(case) + 1);
+        let mut counts = self.rule_cases.borrow_mut();
+        if counts.len() <= index {
+            counts.resize(index + 1, 0);
+        }
+        counts[index] += 1;
+    }
+
+    /// Counts a request that this rule was one too many for.
+    pub(crate) fn count_rule_stop(&self) {
+        self.rule_stops.bump();
     }
 
     /// Counts how a request fared at this user router.
@@ -454,6 +478,16 @@ impl BackendCells {
                     count,
                 });
             }
+        }
+        let cases = self.rule_cases.borrow();
+        let rule = RuleRow {
+            backend: self.name.clone(),
+            cases: cases.clone(),
+            stops: self.rule_stops.get(),
+            dropped: self.dropped_rewrites.get(),
+        };
+        if !rule.cases.is_empty() || rule.stops > 0 || rule.dropped > 0 {
+            copy.rules.push(rule);
         }
         for (mechanism, drains) in self.drains.borrow().iter() {
             copy.drains.push(DrainRow {

@@ -1,6 +1,6 @@
 //! Ways through backends, and what becomes of requests and answers on them.
 
-use ringway_io::net::http1::{HeadLimits, Parsed};
+use ringway_io::net::http1::{HeadLimits, Method, Parsed};
 
 use super::*;
 use crate::fanout::Fetched;
@@ -55,11 +55,8 @@ pub(crate) fn enter(
     let mut head = RequestHead::new();
     let parsed = head.parse(text.as_bytes(), &HeadLimits::default());
     assert_eq!(parsed, Ok(Parsed::Complete(text.len())));
-    let asked = Asked {
-        head: &head,
-        bytes: text.as_bytes(),
-        path: head.path(text.as_bytes()),
-    };
+    let bytes = text.as_bytes();
+    let asked = Asked::of((&head, bytes), head.path(bytes), false);
     passage.enter(&asked).map(|entered| match entered {
         Entered::Rule(_) => None,
         Entered::Asks(authenticator) => Some(authenticator),

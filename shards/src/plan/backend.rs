@@ -9,6 +9,7 @@ use super::authenticator::UserRouter;
 use super::merging::TimeSeriesMerge;
 use super::path::PathRule;
 use super::pool::{Mechanism, PoolId};
+use super::rule::Rule;
 
 /// Index of a backend in its plan and in every table of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -50,7 +51,7 @@ impl Backend {
     pub fn injected_labels(&self) -> &[(String, String)] {
         match &self.kind {
             BackendKind::Origin(origin) => &origin.injected_labels,
-            BackendKind::Alb(_) => &[],
+            BackendKind::Alb(_) | BackendKind::Rule(_) => &[],
         }
     }
 }
@@ -62,6 +63,8 @@ pub enum BackendKind {
     Origin(Box<Origin>),
     /// Sends it to one or all members of a pool.
     Alb(Alb),
+    /// Looks at it and sends it on.
+    Rule(Arc<Rule>),
 }
 
 /// What the origin speaks above HTTP.
@@ -112,6 +115,8 @@ pub struct Origin {
     pub path_prefix: Box<str>,
     /// TLS settings, when `scheme` is [`Scheme::Https`].
     pub tls: Option<ClientTls>,
+    /// TLS settings for requests that a rewriter turns to HTTPS, where the configuration has one that may.
+    pub spare_tls: Option<ClientTls>,
     /// All that makes connections differ besides the address, as one text: scheme, host, TLS settings. Peers
     /// are kept over a reload only where it is equal.
     pub peer_key: Box<str>,

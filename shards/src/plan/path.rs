@@ -1,8 +1,11 @@
 //! What a backend does with the requests of its paths.
 
+use std::sync::Arc;
+
 use ringway_io::net::http1::Method;
 
 use super::AuthenticatorId;
+use super::rewriter::Rewriter;
 
 /// One entry of a backend's path table. Contract: config page, 4.
 ///
@@ -24,6 +27,9 @@ pub struct PathRule {
     pub authenticator: Option<AuthenticatorId>,
     /// Changes to what passes; `None` when there are none, which is the common case.
     pub edits: Option<Box<Edits>>,
+    /// Rewriters that requests meet on entry, the backend's in front of the path's; `None` when there are none, which
+    /// is the common case.
+    pub rewriters: Option<Box<[Arc<Rewriter>]>>,
     /// Cross-origin headers.
     pub cors: Cors,
     /// Its requests are counted.
@@ -214,6 +220,7 @@ impl PathRule {
             handler: Handler::Forward,
             authenticator: None,
             edits: None,
+            rewriters: None,
             cors: Cors::Legacy,
             counted: true,
         }

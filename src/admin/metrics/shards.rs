@@ -1,8 +1,10 @@
 //! Metrics of the data plane, added up over the shards.
 
+use std::collections::HashSet;
+
 use ringway_shards::metrics::{
     AlbRow, DRAIN_BUCKETS_S, DURATION_BUCKETS_S, DrainRow, FanoutRow, FrontendRow, ListenerMetrics,
-    MemberRow, UpstreamRow, UserRouteRow,
+    MemberRow, RuleRow, UpstreamRow, UserRouteRow,
 };
 use ringway_shards::plan::BackendKind;
 
@@ -15,17 +17,18 @@ const PANIC: &str = "panic";
 pub(super) fn collect(scene: &Scene<'_>, families: &mut Families) {
     connections(&[], families, &ListenerMetrics::default());
     let plan = scene.state.plan();
-    let is_origin = |name: &str| {
-        plan.iter()
-            .flat_map(|plan| &plan.backends)
-            .any(|backend| *backend.name == *name && matches!(backend.kind, BackendKind::Origin(_)))
-    };
+    let backends = plan.iter().flat_map(|plan| &plan.backends);
+    let origins: HashSet<&str> = backends
+        .filter(|backend| matches!(backend.kind, BackendKind::Origin(_)))
+        .map(|backend| &*backend.name)
+        .collect();
+    let is_origin = |name: &str| origins.contains(name);
     let has_range_limit = |name: &str| {
         plan.iter()
             .flat_map(|plan| &plan.backends)
             .any(|backend| match &backend.kind {
                 BackendKind::Alb(alb) => *backend.name == *name && alb.query_range_max.is_some(),
-                BackendKind::Origin(_) => false,
+                BackendKind::Origin(_) | BackendKind::Rule(_) => false,
             })
     };
     for (id, shard) in scene.shards {
@@ -49,6 +52,15 @@ pub(super) fn collect(scene: &Scene<'_>, families: &mut Families) {
             .user_routes
             .iter()
             .for_each(|row| user_route(row, families));
+        for row in &shard.rules {
+            let backends = plan.iter().flat_map(|plan| &plan.backends);
+            let mut kinds = backends.filter(|backend| *backend.name == *row.backend);
+            let name = kinds.find_map(|backend| match &backend.kind {
+                BackendKind::Rule(rule) => Some(&*rule.name),
+                BackendKind::Origin(_) | BackendKind::Alb(_) => None,
+            });
+            rule(name, row, families);
+        }
         shard.drains.iter().for_each(|row| drain(row, families));
         // Shards count for every backend; connections are only made to origins.
         let members = shard.members.iter().filter(|row| is_origin(&row.backend));
@@ -318,6 +330,44 @@ fn member(row: &MemberRow, families: &mut Families) {
         &labels,
         row.open as f64,
     );
+}
+
+/// `name` is the rule that the backend runs; what a rule that is gone has counted is not told.
+fn rule(name: Option<&str>, row: &RuleRow, families: &mut Families) {
+    if row.dropped > 0 {
+        families.counter(
+            "ringway_rewrites_dropped_total",
+            "Instructions of rewriters left out because what they made cannot be sent",
+            &[("backend_name", &row.backend)],
+            row.dropped as f64,
+        );
+    }
+    let Some(name) = name else { return };
+    for (index, count) in row
+        .cases
+        .iter()
+        .enumerate()
+        .filter(|(_, count)| **count > 0)
+    {
+        let case = match index {
+            0 => "none".to_owned(),
+            index => (index - 1).to_string(),
+        };
+        families.counter(
+            "ringway_rule_matches_total",
+            "Requests by the case of a rule that decided",
+            &[("rule", name), ("case", &case)],
+            *count as f64,
+        );
+    }
+    if row.stops > 0 {
+        families.counter(
+            "ringway_rule_budget_exceeded_total",
+            "Requests that had passed as many rules as they may",
+            &[("rule", name)],
+            row.stops as f64,
+        );
+    }
 }
 
 fn user_route(row: &UserRouteRow, families: &mut Families) {

@@ -4,7 +4,8 @@ use super::*;
 use crate::control::fixture::Builder;
 use crate::control::state::Event;
 use ringway_shards::metrics::{
-    AlbRow, DrainRow, FanoutRow, FrontendRow, ListenerMetrics, MemberRow, UpstreamRow, UserRouteRow,
+    AlbRow, DrainRow, FanoutRow, FrontendRow, ListenerMetrics, MemberRow, RuleRow, UpstreamRow,
+    UserRouteRow,
 };
 use std::time::{Duration, UNIX_EPOCH};
 
@@ -20,6 +21,15 @@ fn upstream(requests: u64) -> UpstreamRow {
         requests,
         duration_buckets: [requests, 0, 0, 0, 0, 0, 0, 0],
         duration_sum_s: 0.25,
+    }
+}
+
+fn dropped() -> RuleRow {
+    RuleRow {
+        backend: "a".into(),
+        cases: Vec::new(),
+        stops: 0,
+        dropped: 2,
     }
 }
 
@@ -90,6 +100,7 @@ fn shard(requests: u64) -> Box<ShardMetrics> {
             outcome: "selected",
             count: 2,
         }],
+        rules: vec![dropped()],
         counters: vec![("shard_panics_total", 1)],
     })
 }

@@ -99,9 +99,9 @@ const KEYS: &[Row] = &[
     (
         "backends: {a: {provider: rp, origin_url: 'http://a', paths: [{req_rewriter_name: x, handler: proxycache}], req_rewriter_name: x}}\n",
         &[
-            "a.yaml:1:63: backends.a.paths[0].req_rewriter_name: not built yet: request rewriters; remove this key",
+            "a.yaml:1:82: backends.a.paths[0].req_rewriter_name: unknown rewriter \"x\"",
             "a.yaml:1:94: backends.a.paths[0].handler: not built yet: caching; remove this key",
-            "a.yaml:1:108: backends.a.req_rewriter_name: not built yet: request rewriters; remove this key",
+            "a.yaml:1:127: backends.a.req_rewriter_name: unknown rewriter \"x\"",
         ],
     ),
     (
@@ -211,15 +211,15 @@ const BACKENDS: &[Row] = &[
     (
         "backends: {a: {provider: promethus}}\n",
         &[
-            "a.yaml:1:26: backends.a.provider: provider \"promethus\" is unknown; did you mean \"prometheus\"?; known are prometheus, reverseproxy and alb",
+            "a.yaml:1:26: backends.a.provider: provider \"promethus\" is unknown; did you mean \"prometheus\"?; known are prometheus, reverseproxy, alb and rule",
         ],
     ),
     (
-        "backends: {a: {provider: rpc}, b: {provider: rule}, c: {provider: inflxudb}}\n",
+        "backends: {a: {provider: rpc}, b: {provider: clickhouse}, c: {provider: inflxudb}}\n",
         &[
-            "a.yaml:1:26: backends.a.provider: not built yet: provider reverseproxycache; known are prometheus, reverseproxy and alb",
-            "a.yaml:1:46: backends.b.provider: not built yet: provider rule; known are prometheus, reverseproxy and alb",
-            "a.yaml:1:67: backends.c.provider: provider \"inflxudb\" is unknown; did you mean \"influxdb\"?; known are prometheus, reverseproxy and alb",
+            "a.yaml:1:26: backends.a.provider: not built yet: provider reverseproxycache; known are prometheus, reverseproxy, alb and rule",
+            "a.yaml:1:46: backends.b.provider: not built yet: provider clickhouse; known are prometheus, reverseproxy, alb and rule",
+            "a.yaml:1:73: backends.c.provider: provider \"inflxudb\" is unknown; did you mean \"influxdb\"?; known are prometheus, reverseproxy, alb and rule",
         ],
     ),
     (

@@ -9,7 +9,7 @@ fn alb<'a>(compiled: &'a Compiled, name: &str) -> &'a Alb {
     let backend = compiled.plan.backends.iter().find(|b| &*b.name == name);
     match &backend.unwrap().kind {
         BackendKind::Alb(alb) => alb,
-        BackendKind::Origin(_) => panic!("an origin"),
+        BackendKind::Origin(_) | BackendKind::Rule(_) => panic!("no ALB"),
     }
 }
 

@@ -333,7 +333,7 @@ backends:
         .iter()
         .map(|backend| match &backend.kind {
             BackendKind::Alb(alb) => alb.timeout.as_secs(),
-            BackendKind::Origin(_) => 0,
+            BackendKind::Origin(_) | BackendKind::Rule(_) => 0,
         })
         .collect();
     assert_eq!(timeouts, [7, 1, 7]);

@@ -70,7 +70,9 @@ discovery:
   z: {provider: azure, azure: {service: vm, subscription_id: s}}
   d: {provider: docker}
 authenticators: {a: {provider: basic, users: {u: p}, config: {showLoginForm: true}}}
+rules: {r: {input_source: path, operation: eq, redirect_url: 'http://x'}}
 backends:
+  rb: {provider: rule, rule_name: r, paths: [{}]}
   x:
     provider: prometheus
     origin_url: https://x

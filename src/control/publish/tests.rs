@@ -12,6 +12,7 @@ fn table(plan: &Plan, health: &[Health]) -> PoolTable {
         health,
         addresses: &addresses,
         tallies: &tallies,
+        hosts: Arc::default(),
         is_out: &|_, _| false,
     };
     pool_table(plan, &facts, 1)

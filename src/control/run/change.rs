@@ -75,9 +75,11 @@ impl Core {
             plan: first.plan,
             settings,
         };
-        if let Err(refusal) = self.first_readings(&first.settings, inputs).await {
-            self.refuse(Trigger::Start, refusal, now.elapsed());
-            return;
+        match self.first_readings(&first.settings, inputs).await {
+            Ok(()) => {}
+            // Nothing is served yet: there is nothing to drain.
+            Err(Refusal::Stopping) => return self.end(Ended::Drained { cut: 0 }),
+            Err(refusal) => return self.refuse(Trigger::Start, refusal, now.elapsed()),
         }
         if let Err(refused) = self.begin(first, Trigger::Start, now) {
             let (trigger, refusal) = *refused;

@@ -115,11 +115,8 @@ const REFUSED: &[(&str, &str)] = &[
         "an IPv6 address needs brackets",
     ),
     ("- address: '[2001:db8::1]'\n", "the port is missing"),
-    (
-        "- address: 'http://a:80'\n",
-        "an IPv6 address needs brackets",
-    ),
-    ("- address: 'u@a:80'\n", "is not a part of a host name"),
+    ("- address: 'http://a:80'\n", "it is a URL"),
+    ("- address: 'u@a:80'\n", "it holds credentials"),
     ("- address: 'a:80/x'\n", "\"80/x\" is not a port"),
     ("- address: [a]\n", "address: it must be a single value"),
     (
@@ -326,4 +323,22 @@ fn ports_and_addresses_are_read() {
     ] {
         assert!(host_port(text).is_err(), "{text:?}");
     }
+}
+
+/// Refusals go into the log.
+#[test]
+fn what_may_be_a_credential_is_not_told() {
+    for list in [
+        "- {address: 'user:SECRET@192.0.2.1:80'}",
+        "- {address: 'http://user:SECRET@192.0.2.1:80'}",
+        "- {address: 'http://192.0.2.1:80/?token=SECRET'}",
+        "- {address: 'a:1', path_prefix: '/a?token=SECRET'}",
+        "- {address: 'a:1', path_prefix: 'a#SECRET'}",
+    ] {
+        let said = parse(ListFormat::Trickster, list.as_bytes(), Scheme::Http).unwrap_err();
+        assert!(!said.contains("SECRET") && said.contains("***"), "{said}");
+    }
+    let targets = br#"[{"targets":["http://u:SECRET@192.0.2.1:80"]}]"#;
+    let said = parse(ListFormat::Prometheus, targets, Scheme::Http).unwrap_err();
+    assert!(!said.contains("SECRET"), "{said}");
 }

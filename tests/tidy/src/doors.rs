@@ -26,8 +26,27 @@ const DOORS: &[(&[&str], &[&str])] = &[
     (&["promql_parser"], &["merge/src"]),
     (&["simd_json"], &["merge/src"]),
     (
-        &["bcrypt", "sha_crypt", "md5"],
+        &["bcrypt", "sha_crypt"],
         &["src/password.rs", "src/password"],
+    ),
+    (
+        &["md5"],
+        &[
+            "src/password.rs",
+            "src/password",
+            "shards/src/rule/operation.rs",
+        ],
+    ),
+    (&["sha1", "xxhash_rust"], &["shards/src/rule/operation.rs"]),
+    // Compiled in one place of the control core, run by what asks.
+    (
+        &["regex"],
+        &[
+            "merge/src",
+            "shards/src/plan/rule.rs",
+            "shards/src/rule",
+            "src/compile/rules",
+        ],
     ),
 ];
 

@@ -321,16 +321,32 @@ pub(super) async fn ask_member(
     let view = task.view;
     view.active.cells(member.backend.id).selected.bump();
     let mut passage = asking.passage.fork(&member.backend);
+    let parameters = request.encoded();
+    let path = request.path().map_or(asking.path, str::as_bytes);
     let asked = Asked {
-        head: asking.head.0,
-        bytes: asking.head.1,
-        path: request.path().map_or(asking.path, str::as_bytes),
+        received: asking.hop.received,
+        query: Some(parameters.as_bytes()),
+        ..Asked::of(asking.head, path, asking.hop.client_tls)
     };
     let terminal = match dispatch::arrive(view, &asked, &mut passage).await {
         Ok(terminal) => terminal,
         Err(failure) => return refusal(&failure).ok_or(MemberFailure::Unreachable),
     };
-    let made = Made::of(asking, request, &passage);
+    let draft = passage.redrafted(asking.passage);
+    let rewritten;
+    let (asking, parameters) = match &draft {
+        None => (asking, parameters.as_bytes()),
+        Some(draft) => {
+            rewritten = Asking {
+                head: draft.text(),
+                ..*asking
+            };
+            let query = draft.head.query(&draft.bytes).unwrap_or_default();
+            (&rewritten, query)
+        }
+    };
+    let path = draft.as_ref().map_or(path, |draft| draft.path());
+    let made = Made::of(asking, (path, parameters), &passage);
     let room = Room {
         bytes_max: task.backend.capture_bytes_max,
         budget: &budget,
@@ -346,12 +362,19 @@ pub(super) async fn ask_member(
             };
             let question = made.question(asking, passage.clone());
             let ask = question.of_origin((backend, origin), &passage, &made.body);
+            let ask = ask.map_err(|_| MemberFailure::Unreachable)?;
             let limit = origin.timeout.min(time_left(asking, settings));
             let mut fetched = Box::pin(fetch(ask, room, limit)).await?;
             fetched.injected_labels = backend.injected_labels().to_vec();
             fetched
         }
-        Terminal::Merge(inner) => nested(asking, inner, &passage, request).await?,
+        Terminal::Merge(inner) => {
+            let read = draft.as_ref().and_then(|_| {
+                let endpoint = request.endpoint.clone();
+                ApiRequest::read(endpoint, parameters, b"")
+            });
+            nested(asking, inner, &passage, read.as_ref().unwrap_or(request)).await?
+        }
         Terminal::Choice(inner) => {
             let question = made.question(asking, passage);
             let limit = time_left(asking, settings);
@@ -458,10 +481,12 @@ struct Made<'r> {
 }
 
 impl<'r> Made<'r> {
-    fn of(asking: &Asking<'r>, request: &'r ApiRequest, passage: &Passage<'_>) -> Made<'r> {
-        let path = request.path().map_or(asking.path, str::as_bytes);
-        let parameters = request.encoded();
-        let parameters = params::rewrite(parameters.as_bytes(), passage.member_params());
+    fn of(
+        asking: &Asking<'_>,
+        (path, parameters): (&'r [u8], &[u8]),
+        passage: &Passage<'_>,
+    ) -> Made<'r> {
+        let parameters = params::rewrite(parameters, passage.member_params());
         if !asking.by_form {
             return Made {
                 path,

@@ -66,6 +66,7 @@ mod regression;
 mod reloads;
 mod retries;
 mod round_robin;
+mod rules;
 mod status_page;
 mod support;
 mod time_series_merge;

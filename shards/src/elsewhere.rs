@@ -1,0 +1,126 @@
+//! Origins that a rewriter has put in place of a backend's own: another scheme, host or port.
+//!
+//! All else is the backend's: path prefix, TLS settings, limits, timeouts. Shards resolve no names: addresses are
+//! those of an origin of the same name, of a name that a rewriter writes out, which the control core resolves as it
+//! does those of origins, or the name is an address. Connections are in groups of their own, at most
+//! [`ELSEWHERE_MAX`](crate::limits::ELSEWHERE_MAX) of them. Contract: rewriters page, 5.
+
+use std::net::{IpAddr, SocketAddr};
+use std::rc::Rc;
+use std::sync::Arc;
+
+use crate::passage::Passage;
+use crate::peers::PeerGroup;
+use crate::plan::{Backend, BackendKind, Origin, Scheme};
+use crate::respond::Failure;
+use crate::rewrite::{Authority, PortChange};
+use crate::shard::{Shard, View};
+
+/// Where a request goes instead of its origin.
+pub(crate) struct Elsewhere {
+    pub(crate) origin: Origin,
+    pub(crate) peers: Rc<PeerGroup>,
+    pub(crate) addresses: Vec<SocketAddr>,
+}
+
+/// Where a request goes instead of this origin; `None`: nowhere else.
+///
+/// # Errors
+/// When no address of that is known.
+pub(crate) fn of(
+    (shard, view): (&Shard, &View),
+    (backend, origin): (&Backend, &Origin),
+    passage: &Passage<'_>,
+) -> Result<Option<Rc<Elsewhere>>, Failure> {
+    let Some(authority) = passage.authority() else {
+        return Ok(None);
+    };
+    let Some(other) = replaced(origin, authority) else {
+        return Ok(None);
+    };
+    let unknown = || Failure::UnknownHost {
+        host: other.host.clone(),
+    };
+    let addresses = addresses(view, (backend, origin), &other);
+    if addresses.is_empty() || other.scheme == Scheme::Https && other.tls.is_none() {
+        return Err(unknown());
+    }
+    let peers = shard.peers_elsewhere(backend, &other, view.active.cells(backend.id));
+    Ok(Some(Rc::new(Elsewhere {
+        peers: peers.ok_or_else(unknown)?,
+        origin: other,
+        addresses,
+    })))
+}
+
+fn default_port(scheme: Scheme) -> u16 {
+    match scheme {
+        Scheme::Http => 80,
+        Scheme::Https => 443,
+    }
+}
+
+/// The origin with what the authority changes; `None` where that is nothing.
+pub(crate) fn replaced(origin: &Origin, authority: &Authority) -> Option<Origin> {
+    let scheme = authority.scheme.unwrap_or(origin.scheme);
+    let host = authority.host.as_ref().unwrap_or(&origin.host);
+    let has_default = origin.port == default_port(origin.scheme);
+    let port = match authority.port {
+        PortChange::Set(port) => port,
+        PortChange::Keep if !has_default => origin.port,
+        PortChange::Keep | PortChange::Default => default_port(scheme),
+    };
+    if scheme == origin.scheme && *host == origin.host && port == origin.port {
+        return None;
+    }
+    let bracketed = match host.contains(':') {
+        true => format!("[{host}]"),
+        false => host.to_string(),
+    };
+    let written = match port == default_port(scheme) {
+        true => bracketed,
+        false => format!("{bracketed}:{port}"),
+    };
+    let mut other = origin.clone();
+    if other.tls.is_none() {
+        other.tls = other.spare_tls.take();
+    }
+    if scheme == Scheme::Http {
+        other.tls = None;
+    }
+    let name = match scheme {
+        Scheme::Http => "http",
+        Scheme::Https => "https",
+    };
+    other.peer_key = format!("{} > {name}://{written}", origin.peer_key).into();
+    other.scheme = scheme;
+    other.host = host.clone();
+    other.port = port;
+    other.authority = written.into();
+    Some(other)
+}
+
+/// Where the other origin is dialled.
+fn addresses(
+    view: &View,
+    (backend, origin): (&Backend, &Origin),
+    other: &Origin,
+) -> Vec<SocketAddr> {
+    let at = |ip: IpAddr| SocketAddr::new(ip, other.port);
+    if let Ok(ip) = other.host.parse::<IpAddr>() {
+        return vec![at(ip)];
+    }
+    let of_backend = |backend: &Backend| {
+        let known = view.table.backend(backend.id).addresses.iter();
+        known.map(|address| at(address.ip())).collect::<Vec<_>>()
+    };
+    if other.host == origin.host {
+        return of_backend(backend);
+    }
+    if let Some(known) = view.table.hosts.get(&other.host) {
+        return known.iter().copied().map(at).collect();
+    }
+    let is_it = |backend: &&Arc<Backend>| matches!(&backend.kind, BackendKind::Origin(origin) if origin.host == other.host);
+    let named = view.active.plan.backends.iter().find(is_it);
+    named.map(|backend| of_backend(backend)).unwrap_or_default()
+}

@@ -1,0 +1,230 @@
+//! Rules at work: one look at one part of a request, and where it goes then.
+//!
+//! [`pass`] runs a rule: its rewriters and its cases, in the order of the contract, and says where to go. Called by
+//! `passage` for requests and for `ringway check --trace`. Pure; allocates nothing where nothing is decoded, matched
+//! or changed. Bounds: [`MATCHED_BYTES_MAX`](crate::limits::MATCHED_BYTES_MAX) for what a regular expression looks at,
+//! and so for captures. Contract: rule page, 8.
+
+mod captures;
+mod operation;
+mod source;
+
+use std::borrow::Cow;
+
+use smallvec::SmallVec;
+
+use crate::plan::{Case, Check, Operation, Outcome, Redirect, Rule, Switch};
+use crate::rewrite::{Request, TooMany, decoded, expand_with, sendable};
+
+pub(crate) use captures::Captures;
+use operation::{check, digest};
+
+/// What a rule has decided.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Decision<'r> {
+    /// The case that decides; `None`: no case matched.
+    pub(crate) case: Option<&'r Case>,
+    /// Where to go.
+    pub(crate) onward: Onward<'r>,
+}
+
+/// Where a request goes.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Onward<'r> {
+    /// On, to a backend or to the routes.
+    To(&'r Outcome),
+    /// Back, with this status and `Location`.
+    Back(u16, Vec<u8>),
+}
+
+impl PartialEq for Case {
+    fn eq(&self, other: &Case) -> bool {
+        std::ptr::eq(self, other)
+    }
+}
+
+impl Eq for Case {}
+
+/// Cases that match, in the order they do.
+type Matched = SmallVec<[u16; 8]>;
+
+/// Passes a request through a rule.
+///
+/// # Errors
+/// When the request has met too many instructions.
+pub(crate) fn pass<'r>(rule: &'r Rule, request: &mut Request<'_>) -> Result<Decision<'r>, TooMany> {
+    if let Some(rewriter) = &rule.ingress {
+        request.run(rewriter, None)?;
+    }
+    let mut captures = None;
+    let mut decided: Option<u16> = None;
+    match &rule.switch {
+        Switch::Never => {}
+        Switch::Each(checks) => each(rule, checks, request, &mut decided)?,
+        Switch::Result(..) | Switch::Equal(..) => {
+            let matched = looked_up(rule, request, &mut captures);
+            for case in matched {
+                if decided != Some(case) {
+                    run_case(rule, case, request, captures.as_ref())?;
+                }
+                decided = Some(case);
+                if rule.first_decides {
+                    break;
+                }
+            }
+        }
+    }
+    let case = decided.map(|case| &rule.cases[usize::from(case)]);
+    if case.is_none() {
+        captures = None;
+        if let Some(rewriter) = &rule.nomatch {
+            request.run(rewriter, None)?;
+        }
+    }
+    if let Some(rewriter) = &rule.egress {
+        request.run(rewriter, captures.as_ref())?;
+    }
+    let outcome = case.and_then(|case| case.outcome.as_ref());
+    let onward = match outcome.unwrap_or(&rule.default) {
+        Outcome::Redirect(redirect) => {
+            let location = location(redirect, request, captures.as_ref());
+            Onward::Back(redirect.status, location)
+        }
+        other => Onward::To(other),
+    };
+    Ok(Decision { case, onward })
+}
+
+fn run_case(
+    rule: &Rule,
+    case: u16,
+    request: &mut Request<'_>,
+    captures: Option<&Captures<'_>>,
+) -> Result<(), TooMany> {
+    match &rule.cases[usize::from(case)].rewriter {
+        Some(rewriter) => request.run(rewriter, captures),
+        None => Ok(()),
+    }
+}
+
+/// Checks value after value. What a case's rewriter changes, later checks see. Contract: rule page, 7 (C3).
+fn each(
+    rule: &Rule,
+    checks: &[(Check, u16)],
+    request: &mut Request<'_>,
+    decided: &mut Option<u16>,
+) -> Result<(), TooMany> {
+    let may_change = rule.cases.iter().any(|case| case.rewriter.is_some());
+    if !may_change {
+        let input = input(rule, request);
+        let holds = |found: &&(Check, u16)| is_true(&found.0, &input);
+        // The last that matches decides, unless the first is to.
+        let found = match rule.first_decides {
+            true => checks.iter().find(holds),
+            false => checks.iter().rev().find(holds),
+        };
+        *decided = found.map(|(_, case)| *case);
+        return Ok(());
+    }
+    let mut done = u16::MAX;
+    for (asked, case) in checks {
+        if !is_true(asked, &input(rule, request)) {
+            continue;
+        }
+        // A case's values follow each other, and its rewriter runs once.
+        if done != *case {
+            run_case(rule, *case, request, None)?;
+            done = *case;
+        }
+        *decided = Some(*case);
+        if rule.first_decides {
+            break;
+        }
+    }
+    Ok(())
+}
+
+fn is_true(asked: &Check, input: &[u8]) -> bool {
+    *check(asked, input) == *b"true"
+}
+
+/// The cases that a table has for the input.
+fn looked_up<'r>(
+    rule: &'r Rule,
+    request: &Request<'_>,
+    captures: &mut Option<Captures<'r>>,
+) -> Matched {
+    let input = input(rule, request);
+    let found = match &rule.switch {
+        Switch::Result(asked, cases) => {
+            let matches = match &asked.operation {
+                Operation::Matches(regex) if rule.captures => {
+                    *captures = Captures::of(regex, &input);
+                    captures.is_some()
+                }
+                _ => false,
+            };
+            let result: Cow<'_, [u8]> = match matches {
+                true if asked.negated => b"false"[..].into(),
+                true => b"true"[..].into(),
+                false => check(asked, &input),
+            };
+            cases.get(&*result)
+        }
+        Switch::Equal(None, cases) => cases.get(&*input),
+        Switch::Equal(Some(kind), cases) => cases.get(&*digest(*kind, &input)),
+        Switch::Never | Switch::Each(_) => None,
+    };
+    found
+        .map(|cases| cases.iter().copied().collect())
+        .unwrap_or_default()
+}
+
+/// What the rule looks at: the source, its piece, decoded. Contract: rule page, 4.
+fn input<'q>(rule: &Rule, request: &'q Request<'_>) -> Cow<'q, [u8]> {
+    let mut value = source::value(&rule.source, request);
+    if let Some(split) = &rule.split {
+        value = match value {
+            Cow::Borrowed(text) => Cow::Borrowed(source::piece(text, split)),
+            Cow::Owned(text) => Cow::Owned(source::piece(&text, split).to_vec()),
+        };
+    }
+    match rule.is_base64 {
+        true => Cow::Owned(source::from_base64(&value)),
+        false => value,
+    }
+}
+
+/// Where a client is sent, its tokens expanded. Contract: rule page, 14 (B9).
+fn location(
+    redirect: &Redirect,
+    request: &Request<'_>,
+    captures: Option<&Captures<'_>>,
+) -> Vec<u8> {
+    let query = request.query().unwrap_or_default();
+    let expanded = expand_with(&redirect.location, |name| {
+        let captured = captures.and_then(|captures| captures.get(name));
+        captured.or(match name {
+            "path" => Some(request.path()),
+            "query" => Some(query),
+            _ => None,
+        })
+    });
+    let text = expanded.unwrap_or_else(|| redirect.location.written().as_bytes().into());
+    if !redirect.location.has_tokens() {
+        return text.into_owned();
+    }
+    let text = sendable(&text);
+    let is_slash = |byte: &u8| matches!(byte, b'/' | b'\\');
+    // `//host` would lead to another host, and a client chose the path.
+    let slashes = text.iter().take_while(|byte| is_slash(byte)).count();
+    match slashes {
+        0 | 1 => text,
+        _ => [b"/", &text[slashes..]].concat(),
+    }
+}
+
+/// A path as rules look at it.
+fn path<'q>(request: &'q Request<'_>) -> Cow<'q, [u8]> {
+    decoded(request.path())
+}

@@ -1,0 +1,479 @@
+//! Section `request_rewriters`: texts to instructions, chains in the place of their names. Contract: rewriters page.
+
+use std::sync::Arc;
+
+use hyper::header::{HeaderName, HeaderValue};
+use ringway_shards::plan::{Instruction, Replacement, Rewriter, Template};
+use serde_json::Value as Json;
+
+use super::context::Context;
+use super::edits::FRAMING;
+use super::effective::MASK;
+use crate::config::origin_url::Authority;
+use crate::config::rewriters::Rewriter as Written;
+use crate::config::{Fault, Path, schema};
+
+/// Most entries of the section.
+const REWRITERS_MAX: usize = 1_000;
+/// Most instructions of one rewriter, those it chains to among them.
+const INSTRUCTIONS_MAX: usize = 1_024;
+/// Most chains below one another. Contract: rewriters page, 8.
+const DEPTH_MAX: usize = 32;
+/// Names that are not for rewriters: nothing, and "switched off".
+const NOBODY: &[&str] = &["", "none"];
+
+/// What may stand in an instruction.
+const KNOWN: &[(&str, &[&str])] = &[
+    ("header", &["set", "append", "replace", "delete"]),
+    ("param", &["set", "append", "replace", "delete"]),
+    ("params", &["set", "replace"]),
+    ("path", &["set", "replace"]),
+    ("method", &["set"]),
+    ("host", &["set", "replace"]),
+    ("hostname", &["set", "replace"]),
+    ("port", &["set", "replace", "delete"]),
+    ("scheme", &["set"]),
+    ("chain", &["exec"]),
+];
+
+/// All entries of the section.
+pub(super) struct Rewriters {
+    /// By written order; `None` for those that are refused.
+    names: Vec<(String, Option<Arc<Rewriter>>)>,
+}
+
+/// An instruction as it was read.
+#[derive(Clone)]
+enum Step {
+    Does(Instruction),
+    /// Another rewriter does more, named here.
+    Chains(String, Path),
+}
+
+impl Rewriters {
+    /// Reads the section.
+    pub(super) fn new(context: &mut Context<'_>) -> Self {
+        let document = context.document;
+        let written = &document.written.request_rewriters.0;
+        let mut all = Rewriters { names: Vec::new() };
+        if written.len() > REWRITERS_MAX {
+            let reason = format!("more than {REWRITERS_MAX} rewriters");
+            context.fail_key(
+                &Path::of(&["request_rewriters"]),
+                Fault::Rewriter { reason },
+            );
+            return all;
+        }
+        let steps: Vec<(&str, Option<Vec<Step>>)> = written
+            .iter()
+            .map(|(name, written)| (name.as_str(), steps(context, name, written)))
+            .collect();
+        for (name, _) in written {
+            let mut flat = Vec::new();
+            let is_whole = flatten(context, &steps, &mut vec![name.as_str()], &mut flat);
+            let rewriter = is_whole.then(|| {
+                Arc::new(Rewriter {
+                    name: name.as_str().into(),
+                    instructions: flat.into(),
+                })
+            });
+            all.names.push((name.clone(), rewriter));
+        }
+        all
+    }
+
+    /// The one of this name; `None` when there is to be none, or it is refused.
+    pub(super) fn find(
+        &self,
+        context: &mut Context<'_>,
+        at: &Path,
+        written: Option<&str>,
+    ) -> Option<Arc<Rewriter>> {
+        let name = written?;
+        context.note_written(at, Json::from(name));
+        if NOBODY.contains(&name) {
+            return None;
+        }
+        match self.names.iter().find(|(known, _)| known == name) {
+            Some((_, rewriter)) => rewriter.clone(),
+            None => {
+                let hint = schema::hint(name, self.names.iter().map(|(name, _)| name.as_str()));
+                let name = name.to_owned();
+                context.fail_value(at, Fault::UnknownRewriter { name, hint });
+                None
+            }
+        }
+    }
+
+    fn instructions(&self) -> impl Iterator<Item = &Instruction> {
+        let rewriters = self.names.iter().filter_map(|(_, known)| known.as_ref());
+        rewriters.flat_map(|rewriter| rewriter.instructions.iter())
+    }
+
+    /// Whether one of them may turn a request to HTTPS.
+    pub(super) fn may_turn_to_https(&self) -> bool {
+        self.instructions().any(|instruction| match instruction {
+            Instruction::SchemeSet(scheme) => scheme.plain().is_none_or(|plain| plain == "https"),
+            _ => false,
+        })
+    }
+
+    /// Host names that they write out, for the control core to resolve.
+    pub(super) fn hosts(&self) -> Vec<Box<str>> {
+        let written = self
+            .instructions()
+            .filter_map(|instruction| match instruction {
+                Instruction::HostSet(text) | Instruction::HostnameSet(text) => text.plain(),
+                _ => None,
+            });
+        let parsed = written.filter_map(|text| Authority::parse(text).ok());
+        let names = parsed.filter(|known| known.host.parse::<std::net::IpAddr>().is_err());
+        let mut hosts: Vec<Box<str>> = names.map(|known| known.host.into()).collect();
+        hosts.sort_unstable();
+        hosts.dedup();
+        hosts
+    }
+}
+
+/// The steps of one entry; `None` when something in it is refused.
+fn steps(context: &mut Context<'_>, name: &str, written: &Written) -> Option<Vec<Step>> {
+    let at = Path::of(&["request_rewriters", name]);
+    if NOBODY.contains(&name) {
+        let name = name.to_owned();
+        context.fail_key(&at, Fault::ReservedName { name });
+    }
+    let at = at.key("instructions");
+    let mut is_whole = !context.was_refused_within(&at);
+    let mut steps = Vec::new();
+    let mut shown = Vec::new();
+    for (index, texts) in written.instructions.iter().flatten().enumerate() {
+        let here = at.item(index);
+        if context.was_refused(&here) {
+            continue;
+        }
+        shown.push(Json::from(masked(texts)));
+        let texts: Vec<&str> = texts.iter().map(String::as_str).collect();
+        match step(&texts, &here) {
+            Ok(step) => steps.push(step),
+            Err(reason) => {
+                context.fail_value(&here, Fault::Rewriter { reason });
+                is_whole = false;
+            }
+        }
+    }
+    context.note_written(&at, Json::Array(shown));
+    is_whole.then_some(steps)
+}
+
+/// An instruction as dumps show it: values of headers and parameters may be credentials.
+fn masked(texts: &[String]) -> Vec<String> {
+    let is_secret = matches!(
+        texts.first().map(String::as_str),
+        Some("header" | "param" | "params")
+    );
+    let shown = |(at, text): (usize, &String)| match is_secret && at >= 3 {
+        true => MASK.to_owned(),
+        false => text.clone(),
+    };
+    texts.iter().enumerate().map(shown).collect()
+}
+
+/// Puts the steps of the last of `way`, and of what they chain to, behind `flat`; false when that cannot be.
+fn flatten<'a>(
+    context: &mut Context<'_>,
+    all: &'a [(&'a str, Option<Vec<Step>>)],
+    way: &mut Vec<&'a str>,
+    flat: &mut Vec<Instruction>,
+) -> bool {
+    let name = way.last().copied().unwrap_or_default();
+    let found = all.iter().find(|(known, _)| *known == name);
+    let Some((_, Some(steps))) = found else {
+        return false;
+    };
+    let mut is_whole = true;
+    for step in steps {
+        let (next, at) = match step {
+            Step::Does(instruction) => {
+                flat.push(instruction.clone());
+                if flat.len() > INSTRUCTIONS_MAX {
+                    let reason =
+                        format!("more than {INSTRUCTIONS_MAX} instructions, chains included");
+                    let at = Path::of(&["request_rewriters", way[0]]);
+                    context.fail_key(&at, Fault::Rewriter { reason });
+                    return false;
+                }
+                continue;
+            }
+            Step::Chains(next, at) => (next.as_str(), at),
+        };
+        let reason = if let Some(from) = way.iter().position(|known| *known == next) {
+            let cycle = [&way[from..], &[next]].concat().join(" > ");
+            format!("these rewriters chain back to themselves: {cycle}")
+        } else if way.len() > DEPTH_MAX {
+            format!("more than {DEPTH_MAX} rewriters chained one below the other")
+        } else if !all.iter().any(|(known, _)| *known == next) {
+            let hint = schema::hint(next, all.iter().map(|(name, _)| *name));
+            format!("unknown rewriter {next:?}{hint}")
+        } else {
+            way.push(next);
+            is_whole &= flatten(context, all, way, flat);
+            way.pop();
+            continue;
+        };
+        context.fail_value(at, Fault::Rewriter { reason });
+        is_whole = false;
+    }
+    is_whole
+}
+
+/// Reads one instruction.
+fn step(texts: &[&str], at: &Path) -> Result<Step, String> {
+    let [kind, operation, rest @ ..] = texts else {
+        return Err("an instruction is a list of type, operation and texts".into());
+    };
+    if let ("chain", "exec", [name]) = (*kind, *operation, rest) {
+        return Ok(Step::Chains((*name).to_owned(), at.clone()));
+    }
+    let instruction = match *kind {
+        "header" | "param" => of_values(kind, operation, rest)?,
+        "params" | "path" => of_target(kind, operation, rest)?,
+        _ => of_authority(kind, operation, rest)?,
+    };
+    match instruction {
+        Some(instruction) => Ok(Step::Does(instruction)),
+        None => Err(unfit(kind, operation)),
+    }
+}
+
+/// What is wrong with an instruction that has no such form.
+fn unfit(kind: &str, operation: &str) -> String {
+    let Some((_, operations)) = KNOWN.iter().find(|(known, _)| *known == kind) else {
+        let kinds: Vec<&str> = KNOWN.iter().map(|(kind, _)| *kind).collect();
+        let hint = schema::hint(kind, kinds.iter().copied());
+        return format!(
+            "type {kind:?} is unknown{hint}; known are {}",
+            kinds.join(", ")
+        );
+    };
+    if !operations.contains(&operation) {
+        let hint = schema::hint(operation, operations.iter().copied());
+        let known = operations.join(", ");
+        return format!(
+            "operation {operation:?} of type {kind} is unknown{hint}; known are {known}"
+        );
+    }
+    format!(
+        "{kind} {operation} takes other texts: {}",
+        form(kind, operation)
+    )
+}
+
+/// What an instruction looks like.
+fn form(kind: &str, operation: &str) -> &'static str {
+    match (kind, operation) {
+        ("header", "delete") => "[header, delete, NAME] or [header, delete, NAME, PART]",
+        ("param", "delete") => "[param, delete, NAME] or [param, delete, NAME, VALUE]",
+        ("header" | "param", "replace") => "[header|param, replace, NAME, SEARCH, REPLACEMENT]",
+        ("header" | "param", _) => "[header|param, set|append, NAME, VALUE]",
+        ("path", "set") => "[path, set, /PATH] or [path, set, SEGMENT, DEPTH]",
+        ("path", _) => "[path, replace, SEARCH, REPLACEMENT] and perhaps a depth",
+        ("chain", _) => "[chain, exec, NAME]",
+        ("port", "delete") => "[port, delete]",
+        (_, "set") => "[TYPE, set, VALUE]",
+        _ => "[TYPE, replace, SEARCH, REPLACEMENT] and perhaps a count",
+    }
+}
+
+fn replacement(search: &str, with: &str, count: Option<u32>) -> Result<Replacement, String> {
+    if search.is_empty() {
+        return Err("an empty text cannot be looked for".into());
+    }
+    Ok(Replacement {
+        search: Template::of(search),
+        with: Template::of(with),
+        count,
+    })
+}
+
+/// Instructions about headers and parameters.
+fn of_values(kind: &str, operation: &str, rest: &[&str]) -> Result<Option<Instruction>, String> {
+    let is_header = kind == "header";
+    if let Some(name) = rest.first() {
+        match is_header {
+            true => check_header(name, rest.get(1).copied().filter(|_| rest.len() == 2))?,
+            false if name.is_empty() => return Err("a parameter has a name".into()),
+            false => {}
+        }
+    }
+    let of = Template::of;
+    Ok(Some(match (operation, rest) {
+        ("set" | "append", [name, value]) => {
+            let (name, value) = ((*name).into(), of(value));
+            match (is_header, operation) {
+                (true, "set") => Instruction::HeaderSet { name, value },
+                (true, _) => Instruction::HeaderAppend { name, value },
+                (false, "set") => Instruction::ParamSet { name, value },
+                (false, _) => Instruction::ParamAppend { name, value },
+            }
+        }
+        ("replace", [name, search, with]) => {
+            let (name, change) = (of(name), replacement(search, with, None)?);
+            match is_header {
+                true => Instruction::HeaderReplace { name, change },
+                false => Instruction::ParamReplace { name, change },
+            }
+        }
+        ("delete", [name, value @ ..]) if value.len() <= 1 => {
+            let (name, value) = (of(name), value.first().map(|value| of(value)));
+            match is_header {
+                true => Instruction::HeaderDelete { name, part: value },
+                false => Instruction::ParamDelete { name, value },
+            }
+        }
+        _ => return Ok(None),
+    }))
+}
+
+/// Whether a rewriter may change this header, and to this.
+fn check_header(name: &str, value: Option<&str>) -> Result<(), String> {
+    if Template::of(name).has_tokens() {
+        return Ok(());
+    }
+    if HeaderName::from_bytes(name.as_bytes()).is_err() {
+        return Err(format!("header {name:?} is not valid"));
+    }
+    let is_own = |other: &&str| name.eq_ignore_ascii_case(other);
+    if FRAMING.iter().any(&is_own) || is_own(&"expect") {
+        return Err(format!(
+            "header {name} belongs to the connection: ringway writes it itself"
+        ));
+    }
+    if is_own(&"host") {
+        return Err(
+            "Host follows the origin: write [host, set, NAME] for another origin, or request_headers \
+             of a path for another name"
+                .into(),
+        );
+    }
+    let fits = value.is_none_or(|value| HeaderValue::from_str(value).is_ok());
+    match fits {
+        true => Ok(()),
+        false => Err(format!(
+            "the value of header {name} has characters that no header may have"
+        )),
+    }
+}
+
+/// A place or a number of times.
+fn number<T: std::str::FromStr>(text: &str, what: &str) -> Result<T, String> {
+    let fits = text.bytes().all(|byte| byte.is_ascii_digit());
+    let number = text.parse().ok().filter(|_| fits);
+    number.ok_or_else(|| format!("{text:?} is not a {what}: write a whole number from 0"))
+}
+
+/// How often at most; negative: always.
+fn count(text: &str) -> Result<Option<u32>, String> {
+    match text.strip_prefix('-') {
+        Some(digits) => number::<u32>(digits, "count").map(|_| None),
+        None => number(text, "count").map(Some),
+    }
+}
+
+/// Instructions about the path and the query.
+fn of_target(kind: &str, operation: &str, rest: &[&str]) -> Result<Option<Instruction>, String> {
+    let depth = |text: &str| number::<u16>(text, "depth");
+    Ok(Some(match (kind, operation, rest) {
+        ("params", "set", [query]) => Instruction::ParamsSet(Template::of(query)),
+        ("params", "replace", [search, with]) => {
+            Instruction::ParamsReplace(replacement(search, with, None)?)
+        }
+        ("params", "replace", [search, with, times]) => {
+            Instruction::ParamsReplace(replacement(search, with, count(times)?)?)
+        }
+        ("path", "set", [value, place @ ..]) if place.len() <= 1 => Instruction::PathSet {
+            value: Template::of(value),
+            depth: place.first().map(|text| depth(text)).transpose()?,
+        },
+        ("path", "replace", [search, with, place @ ..]) if place.len() <= 1 => {
+            Instruction::PathReplace {
+                change: replacement(search, with, None)?,
+                depth: place.first().map(|text| depth(text)).transpose()?,
+            }
+        }
+        _ => return Ok(None),
+    }))
+}
+
+/// Instructions about the method and who is asked.
+fn of_authority(kind: &str, operation: &str, rest: &[&str]) -> Result<Option<Instruction>, String> {
+    if let ("port", "delete", []) = (kind, operation, rest) {
+        return Ok(Some(Instruction::PortDelete));
+    }
+    if let ("set", [value]) = (operation, rest) {
+        let template = Template::of(value);
+        if template.plain().is_some() {
+            check_plain(kind, value)?;
+        }
+        return Ok(Some(match kind {
+            "method" => Instruction::MethodSet(template),
+            "host" => Instruction::HostSet(template),
+            "hostname" => Instruction::HostnameSet(template),
+            "port" => Instruction::PortSet(template),
+            "scheme" => Instruction::SchemeSet(template),
+            _ => return Ok(None),
+        }));
+    }
+    let ("replace", [search, with, times @ ..]) = (operation, rest) else {
+        return Ok(None);
+    };
+    let of = match kind {
+        "host" => Instruction::HostReplace,
+        "hostname" => Instruction::HostnameReplace,
+        "port" => Instruction::PortReplace,
+        _ => return Ok(None),
+    };
+    if times.len() > 1 {
+        return Ok(None);
+    }
+    let times = times.first().map(|text| count(text)).transpose()?;
+    Ok(Some(of(replacement(search, with, times.flatten())?)))
+}
+
+/// Whether a text without tokens can stand there. Contract: rewriters page, 9 (B9).
+fn check_plain(kind: &str, value: &str) -> Result<(), String> {
+    match kind {
+        "method" => {
+            let is_token = HeaderName::from_bytes(value.as_bytes()).is_ok();
+            if !is_token {
+                return Err(format!("{value:?} is not a method"));
+            }
+            match value {
+                "CONNECT" | "HEAD" => Err(format!(
+                    "method {value} cannot be set: its answers end otherwise than the client expects"
+                )),
+                _ => Ok(()),
+            }
+        }
+        "scheme" if !matches!(value, "http" | "https") => {
+            Err(format!("{value:?} is not a scheme; write http or https"))
+        }
+        "port" => match value.parse::<u16>() {
+            Ok(1..) => Ok(()),
+            _ if value.is_empty() => Ok(()),
+            _ => Err(format!("{value:?} is not a port from 1 to 65535")),
+        },
+        "host" | "hostname" => {
+            let is_address = value.parse::<std::net::Ipv6Addr>().is_ok();
+            let authority = Authority::parse(value);
+            match authority {
+                _ if is_address => Ok(()),
+                Ok(authority) if kind == "hostname" && authority.port.is_some() => Err(format!(
+                    "{value:?} has a port; write [host, set, {value:?}]"
+                )),
+                Ok(_) => Ok(()),
+                Err(reason) => Err(format!("{value:?} is not a host: {reason}")),
+            }
+        }
+        _ => Ok(()),
+    }
+}

@@ -1,0 +1,319 @@
+//! Rules and rewriters end to end: the contract's examples, and what a request meets on its way through rules, pools
+//! and fan-outs. Case by case they are in `tests/golden/rules.yaml`.
+
+use ringway_wire::{Answer, Origin, Port, Ringway, Setup, eventually, ok, run};
+
+/// An origin that answers its name.
+fn named(name: &'static str) -> Origin {
+    Origin::answering(move |_| ok(name))
+}
+
+fn ask(ringway: &Ringway, method: &str, path: &str, headers: &str) -> Answer {
+    let request = format!("{method} {path} HTTP/1.1\r\nHost: a.test\r\n{headers}\r\n");
+    ringway.client().send(request).answer_to(method)
+}
+
+/// Backends of the contract's first two examples around this rule. What caches there does not here.
+fn clusters(rule: &str, reader: &Origin, writer: &Origin) -> Ringway {
+    let (reader, writer) = (reader.address(), writer.address());
+    let yaml = format!(
+        "rules:\n  example-user-router:\n    next_route: example-reader-cluster\n{rule}\
+         \x20   cases:\n{{}}\
+         backends:\n  example:\n    provider: rule\n    rule_name: example-user-router\n  \
+         example-reader-cluster:\n    provider: rp\n    origin_url: 'http://{reader}'\n  \
+         example-writer-cluster:\n    provider: rp\n    origin_url: 'http://{writer}'\n    \
+         path_routing_disabled: true\n"
+    );
+    let (head, cases) = rule.split_once("    cases:\n").expect("cases come last");
+    let yaml = yaml.replace(rule, head).replace("{}", cases);
+    Setup::new(yaml).start()
+}
+
+#[test]
+fn a_request_goes_by_the_user_of_basic_credentials() {
+    let (reader, writer) = (named("reader"), named("writer"));
+    let ringway = clusters(
+        "    input_source: header\n    input_key: Authorization\n    input_type: string\n    \
+         input_encoding: base64 # Authorization: Basic <base64string>\n    input_index: 1\n    \
+         input_delimiter: ' '\n    operation: prefix\n    cases:\n      - matches: # writers\n          \
+         - 'johndoe:'\n          - 'janedoe:'\n        next_route: example-writer-cluster\n",
+        &reader,
+        &writer,
+    );
+    for (credentials, expected) in [
+        ("Authorization: Basic am9obmRvZTpzZWNyZXQ=\r\n", "writer"),
+        ("Authorization: Basic amFuZWRvZTp4\r\n", "writer"),
+        ("Authorization: Basic Ym9iOmpvaG5kb2U6\r\n", "reader"),
+        ("Authorization: Basic %%%\r\n", "reader"),
+        ("", "reader"),
+    ] {
+        let answer = ask(&ringway, "GET", "/example/path", credentials);
+        assert_eq!(
+            (answer.status, &*answer.text()),
+            (200, expected),
+            "{credentials}"
+        );
+    }
+    assert_eq!(reader.next_request().target, "/path");
+    let hidden = ask(&ringway, "GET", "/example-writer-cluster/path", "");
+    assert_eq!(hidden.status, 404);
+}
+
+#[test]
+fn a_request_goes_by_a_regular_expression_on_its_path() {
+    let (reader, writer) = (named("reader"), named("writer"));
+    let ringway = clusters(
+        "    input_source: path\n    input_type: string\n    operation: rmatch\n    \
+         operation_arg: '^.*\\/writer.*$'\n    cases:\n      - matches:\n          - 'true'\n        \
+         next_route: example-writer-cluster\n",
+        &reader,
+        &writer,
+    );
+    for (path, expected) in [("/example/reader", "reader"), ("/example/writer", "writer")] {
+        let answer = ask(&ringway, "GET", path, "");
+        assert_eq!(answer.text(), expected, "{path}");
+    }
+    let matches = |case| {
+        ringway.metric(
+            "ringway_rule_matches_total",
+            &[("rule", "example-user-router"), ("case", case)],
+        )
+    };
+    assert_eq!((matches("0"), matches("none")), (Some(1.0), Some(1.0)));
+}
+
+const TENANTS: &str = "\
+request_rewriters:
+  tenant-host:
+    instructions:
+      - [ 'hostname', 'set', '${tenant}.localhost' ]
+rules:
+  tenant-router:
+    next_route: reader
+    input_source: path
+    input_type: string
+    operation: rmatch
+    operation_arg: '\\{mylabel=\"(?P<tenant>[a-z0-9]{3})\"\\}'
+    cases:
+      - matches: [ 'true' ]
+        req_rewriter_name: tenant-host
+        next_route: writer
+";
+
+#[test]
+fn a_captured_text_names_the_host_of_the_origin() {
+    let (reader, writer) = (named("reader"), named("writer"));
+    let port = writer.address().port();
+    let backends = format!(
+        "backends:\n  example: {{provider: rule, rule_name: tenant-router, is_default: true}}\n  \
+         reader: {{provider: rp, origin_url: 'http://{}'}}\n  \
+         writer: {{provider: rp, origin_url: 'http://127.0.0.1:{port}/base', path_routing_disabled: true}}\n  \
+         tenant-abc: {{provider: rp, origin_url: 'http://abc.localhost:{port}'}}\n",
+        reader.address()
+    );
+    let ringway = Setup::new(format!("{TENANTS}{backends}")).start();
+    let answer = ask(&ringway, "GET", "/query/%7Bmylabel%3D%22abc%22%7D", "");
+    assert_eq!((answer.status, &*answer.text()), (200, "writer"));
+    let request = writer.next_request();
+    assert_eq!(request.target, "/base/query/%7Bmylabel%3D%22abc%22%7D");
+    assert_eq!(
+        request.header("host"),
+        Some(&*format!("abc.localhost:{port}"))
+    );
+    // Nobody has told where this one is.
+    let unknown = ask(&ringway, "GET", "/query/%7Bmylabel%3D%22xyz%22%7D", "");
+    assert_eq!(unknown.status, 502);
+    assert_eq!(unknown.text(), "");
+    assert!(writer.requests().is_empty());
+    eventually("the log says why", || {
+        let said = "no address of xyz.localhost is known: a rewriter made this name";
+        ringway.log().contains(said).then_some(())
+    });
+    let other = ask(&ringway, "GET", "/query/%7Bmylabel%3D%22toolong%22%7D", "");
+    assert_eq!(other.text(), "reader");
+}
+
+#[test]
+fn rewriters_run_in_order_and_authenticators_before_them() {
+    let origin = named("origin");
+    let yaml = format!(
+        "authenticators:\n  staff: {{provider: basic, users: {{casey: own}}, proxy_preserve: true}}\n\
+         request_rewriters:\n  forge: {{instructions: [[header, set, Authorization, 'Basic Y2FzZXk6b3du']]}}\n  \
+         in: {{instructions: [[header, append, X, ingress]]}}\n  \
+         case: {{instructions: [[header, append, X, case], [method, set, POST], [path, set, '/new'], [param, set, p, '1']]}}\n  \
+         out: {{instructions: [[header, append, X, egress]]}}\n\
+         rules:\n  r: {{input_source: path, operation: prefix, ingress_req_rewriter_name: in, egress_req_rewriter_name: out, \
+         next_route: web, cases: [{{matches: [/], req_rewriter_name: case, next_route: web}}]}}\n\
+         backends:\n  start: {{provider: rule, rule_name: r, is_default: true, req_rewriter_name: forge}}\n  \
+         guarded: {{provider: rule, rule_name: r, authenticator_name: staff, req_rewriter_name: forge}}\n  \
+         web: {{provider: rp, origin_url: 'http://{}'}}\n",
+        origin.address()
+    );
+    let ringway = Setup::new(yaml).start();
+    assert_eq!(ask(&ringway, "GET", "/old?q=%7e", "").status, 200);
+    let request = origin.next_request();
+    assert_eq!(request.header("x"), Some("ingress, case, egress"));
+    assert_eq!(
+        (&*request.method, &*request.target),
+        ("POST", "/new?q=%7e&p=1")
+    );
+    assert_eq!(request.header("authorization"), Some("Basic Y2FzZXk6b3du"));
+    // What a rewriter writes is no proof of who asks.
+    assert_eq!(ask(&ringway, "GET", "/guarded/x", "").status, 401);
+    let proven = "Authorization: Basic Y2FzZXk6b3du\r\n";
+    assert_eq!(ask(&ringway, "GET", "/guarded/x", proven).status, 200);
+}
+
+#[test]
+fn a_budget_and_a_redirect_answer_for_a_rule() {
+    let yaml = "\
+rules:
+  round: {input_source: path, operation: eq, max_rule_executions: 3, next_route: round}
+  secure: {input_source: scheme, operation: eq, next_route: round, cases: [{matches: [http], redirect_url: 'https://s.test${path}', redirect_code: 301}]}
+backends:
+  round: {provider: rule, rule_name: round}
+  secure: {provider: rule, rule_name: secure}
+";
+    let ringway = Setup::new(yaml).start();
+    let mut client = ringway.client();
+    let over = client.get("/round/x");
+    assert_eq!((over.status, &*over.text()), (400, ""));
+    // The connection goes on.
+    let moved = client.get("/secure/a%20b");
+    assert_eq!((moved.status, &*moved.text()), (301, ""));
+    assert_eq!(moved.header("location"), Some("https://s.test/a%20b"));
+    let stops = ringway.metric("ringway_rule_budget_exceeded_total", &[("rule", "round")]);
+    assert_eq!(stops, Some(1.0));
+}
+
+#[test]
+fn another_member_gets_what_a_rule_has_made_of_a_request() {
+    let origin = named("up");
+    let down = Port::claim();
+    let yaml = format!(
+        "request_rewriters:\n  mark: {{instructions: [[header, append, X, rule]]}}\n\
+         rules:\n  to-pool: {{input_source: path, operation: eq, next_route: lb, egress_req_rewriter_name: mark}}\n  \
+         in-pool: {{input_source: path, operation: eq, next_route: dead}}\n\
+         backends:\n  start: {{provider: rule, rule_name: to-pool, is_default: true}}\n  \
+         lb: {{provider: alb, alb: {{mechanism: rr, pool: [member, up]}}}}\n  \
+         member: {{provider: rule, rule_name: in-pool}}\n  \
+         dead: {{provider: rp, origin_url: 'http://127.0.0.1:{}'}}\n  up: {{provider: rp, origin_url: 'http://{}'}}\n",
+        down.number(),
+        origin.address()
+    );
+    let ringway = Setup::new(yaml).start();
+    for _ in 0..4 {
+        assert_eq!(ask(&ringway, "GET", "/x", "").text(), "up");
+        assert_eq!(origin.next_request().header("x"), Some("rule"));
+    }
+}
+
+#[test]
+fn members_of_a_fan_out_have_copies_of_their_own() {
+    let (one, two) = (named("one"), named("two"));
+    let yaml = format!(
+        "request_rewriters:\n  front: {{instructions: [[header, set, X, front]]}}\n  \
+         first: {{instructions: [[header, append, X, first], [path, set, /first]]}}\n  \
+         second: {{instructions: [[header, append, X, second], [param, set, p, second]]}}\n\
+         rules:\n  r: {{input_source: path, operation: eq, next_route: two}}\n\
+         backends:\n  all: {{provider: alb, is_default: true, req_rewriter_name: front, alb: {{mechanism: nlm, pool: [one, rule]}}}}\n  \
+         one: {{provider: rp, origin_url: 'http://{}', req_rewriter_name: first}}\n  \
+         rule: {{provider: rule, rule_name: r, req_rewriter_name: second}}\n  \
+         two: {{provider: rp, origin_url: 'http://{}'}}\n",
+        one.address(),
+        two.address()
+    );
+    let ringway = Setup::new(yaml).start();
+    assert_eq!(ask(&ringway, "GET", "/x?q=1", "").status, 200);
+    let (first, second) = (one.next_request(), two.next_request());
+    assert_eq!(
+        (&*first.target, first.header("x")),
+        ("/first?q=1", Some("front, first"))
+    );
+    assert_eq!(
+        (&*second.target, second.header("x")),
+        ("/x?q=1&p=second", Some("front, second"))
+    );
+}
+
+#[test]
+fn a_rule_is_as_available_as_what_is_behind_it() {
+    let origin = Origin::answering(|request| match &*request.target {
+        "/probe" => b"HTTP/1.1 500 Down\r\nContent-Length: 0\r\n\r\n".to_vec(),
+        _ => ok("down"),
+    });
+    let up = named("up");
+    let yaml = format!(
+        "rules:\n  r: {{input_source: path, operation: eq, next_route: web}}\n\
+         backends:\n  lb: {{provider: alb, is_default: true, alb: {{mechanism: rr, pool: [member, up]}}}}\n  \
+         member: {{provider: rule, rule_name: r}}\n  up: {{provider: rp, origin_url: 'http://{}'}}\n  \
+         web: {{provider: rp, origin_url: 'http://{}', healthcheck: {{path: /probe, interval: 100ms, timeout: 1s, failure_threshold: 1}}}}\n",
+        up.address(),
+        origin.address()
+    );
+    let ringway = Setup::new(yaml).start();
+    eventually("the rule is left out", || {
+        let all_up = (0..4).all(|_| ask(&ringway, "GET", "/x", "").text() == "up");
+        all_up.then_some(())
+    });
+}
+
+#[test]
+fn long_captures_stay_out() {
+    let origin = named("origin");
+    let yaml = format!(
+        "request_rewriters:\n  grow: {{instructions: [[header, set, X, '${{1}}${{1}}${{1}}${{1}}${{1}}']]}}\n\
+         rules:\n  r: {{input_source: header, input_key: I, operation: rmatch, operation_arg: '(.*)', next_route: web, \
+         cases: [{{matches: ['true'], req_rewriter_name: grow}}]}}\n\
+         backends:\n  start: {{provider: rule, rule_name: r, is_default: true}}\n  web: {{provider: rp, origin_url: 'http://{}'}}\n",
+        origin.address()
+    );
+    let ringway = Setup::new(yaml).start();
+    for (length, expected) in [(3000, Some(15_000)), (4000, None), (20_000, None)] {
+        let header = format!("I: {}\r\n", "v".repeat(length));
+        assert_eq!(ask(&ringway, "GET", "/x", &header).status, 200, "{length}");
+        let request = origin.next_request();
+        assert_eq!(request.header("x").map(str::len), expected, "{length}");
+    }
+    let dropped = ringway.metric(
+        "ringway_rewrites_dropped_total",
+        &[("backend_name", "start")],
+    );
+    assert_eq!(dropped, Some(1.0));
+}
+
+#[test]
+fn a_trace_says_the_way_and_sends_nothing() {
+    let setup = Setup::new("");
+    let config = setup.folder().join("trace.yaml");
+    let text = format!(
+        "{TENANTS}backends:\n  example: {{provider: rule, rule_name: tenant-router, is_default: true}}\n  \
+         reader: {{provider: rp, origin_url: 'http://reader.test'}}\n  writer: {{provider: rp, origin_url: 'http://writer.test:9090/base'}}\n"
+    );
+    std::fs::write(&config, text).expect("the folder is ours");
+    let config = config.display().to_string();
+    let traced = |asked: &str| {
+        let arguments = [
+            "check",
+            "--config",
+            &config,
+            "--trace",
+            asked,
+            "-H",
+            "Cookie: secret",
+            "-H",
+            "X-A: b",
+        ];
+        run(&arguments)
+    };
+    let found = traced("GET http://a.test/query/%7Bmylabel%3D%22abc%22%7D");
+    assert_eq!(
+        found.out,
+        "backend example (rule), path /\nrule tenant-router: cases[0], rewriters tenant-host\n\
+         backend writer (reverseproxy), path /\n\
+         => writer: GET http://abc.localhost:9090/base/query/%7Bmylabel%3D%22abc%22%7D\n   \
+         Host: abc.localhost:9090\n   Cookie: ***\n   X-A: b\n"
+    );
+    let refused = run(&["run", "--config", &config, "--trace", "GET /"]);
+    assert_eq!(refused.code, Some(2));
+}
