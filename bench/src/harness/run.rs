@@ -168,10 +168,22 @@ fn run_scenarios(
         results.tail = run_tail(options, programs, setup, budget, &mut results.notes);
     }
     if options.churn {
-        results.churn = run_churn(options, programs, setup, &mut results.notes);
+        results.churn = run_own(
+            "churn",
+            programs,
+            &mut results.notes,
+            |ringway| churn::churn(options, ringway, setup),
+            churn::Churn::lines,
+        );
     }
     if options.members {
-        results.members = run_members(programs, setup, &mut results.notes);
+        results.members = run_own(
+            "members",
+            programs,
+            &mut results.notes,
+            |ringway| members::members(ringway, setup),
+            members::Members::lines,
+        );
     }
 }
 
@@ -258,42 +270,24 @@ fn run_tail(
     }
 }
 
-fn run_churn(
-    options: &Options,
+/// A scenario of ringway alone: what it found, said at once; `None` where it cannot run.
+fn run_own<T>(
+    name: &str,
     programs: &[Program],
-    setup: &Setup<'_>,
     notes: &mut Vec<String>,
-) -> Option<churn::Churn> {
+    scenario: impl FnOnce(&Program) -> Result<T>,
+    lines: impl FnOnce(&T) -> Vec<String>,
+) -> Option<T> {
     let ringway = programs
         .iter()
         .find(|program| program.kind == Kind::Ringway)?;
-    match churn::churn(options, ringway, setup) {
+    match scenario(ringway) {
         Ok(found) => {
-            found.lines().iter().for_each(|line| report::progress(line));
+            lines(&found).iter().for_each(|line| report::progress(line));
             Some(found)
         }
         Err(error) => {
-            notes.push(format!("ringway: churn scenario: {error:#}"));
-            None
-        }
-    }
-}
-
-fn run_members(
-    programs: &[Program],
-    setup: &Setup<'_>,
-    notes: &mut Vec<String>,
-) -> Option<members::Members> {
-    let ringway = programs
-        .iter()
-        .find(|program| program.kind == Kind::Ringway)?;
-    match members::members(ringway, setup) {
-        Ok(found) => {
-            found.lines().iter().for_each(|line| report::progress(line));
-            Some(found)
-        }
-        Err(error) => {
-            notes.push(format!("ringway: members scenario: {error:#}"));
+            notes.push(format!("ringway: {name} scenario: {error:#}"));
             None
         }
     }
