@@ -6,11 +6,10 @@ use serde_json::{Value, json};
 use crate::discovery_moto::{Moto, gateway, moto};
 use crate::discovery_stub::{Board, everywhere, form, json_of, text_of};
 use crate::discovery_support::{
-    becomes, errors, garbage, is_listed, is_read, is_rejected, lines, outage, row, sections,
-    snapshots, stays, tables,
+    LEFT_OUT, becomes, errors, excluded, garbage, is_listed, is_read, is_rejected, lines, outage,
+    row, sections, snapshots, stays, tables,
 };
 
-const LEFT_OUT: &str = "left out: they cannot be members";
 const EC2_QUERY: &str = "query: {filters: {'tag:role': [web]}, port_label: web-port}";
 const ECS_QUERY: &str = "query: {cluster: prod, port_label: web-port}";
 
@@ -34,11 +33,6 @@ fn setup(address: std::net::SocketAddr, aws: &str, discovery: &str) -> Setup {
 }
 
 const KEYS: &str = "access_key: AKIAEXAMPLE, secret_key: aws-secret";
-
-fn excluded(ringway: &Ringway) -> f64 {
-    let metric = ringway.metric("ringway_discovery_excluded", &[]);
-    metric.expect("there is such a row")
-}
 
 // === moto ===
 

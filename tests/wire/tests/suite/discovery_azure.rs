@@ -6,11 +6,10 @@ use serde_json::{Value, json};
 
 use crate::discovery_stub::{Asked, Board, everywhere, has_token, json_of, text_of};
 use crate::discovery_support::{
-    becomes, errors, garbage, is_listed, is_read, is_rejected, lines, outage, row, sections,
-    snapshots, stays, tables,
+    LEFT_OUT, becomes, errors, excluded, garbage, is_listed, is_read, is_rejected, lines, outage,
+    row, sections, snapshots, stays, tables,
 };
 
-const LEFT_OUT: &str = "left out: they cannot be members";
 pub(crate) const SUBSCRIPTION: &str = "/subscriptions/00000000-0000-0000-0000-000000000000";
 const COMPUTE: &str = "/providers/Microsoft.Compute";
 const NETWORK: &str = "/providers/Microsoft.Network";
@@ -305,11 +304,6 @@ fn start(azure: &Azure, keys: &str, discovery: &str) -> Ringway {
             &format!("http://{address}"),
         )
         .start()
-}
-
-fn excluded(ringway: &Ringway) -> f64 {
-    let metric = ringway.metric("ringway_discovery_excluded", &[]);
-    metric.expect("there is such a row")
 }
 
 #[test]

@@ -10,13 +10,12 @@ use serde_json::{Value, json};
 
 use crate::discovery_stub::{Asked, Board, everywhere, json_of, text_of};
 use crate::discovery_support::{
-    becomes, errors, garbage, is_listed, is_read, is_rejected, lines, outage, row, sections, stays,
-    tables,
+    LEFT_OUT, becomes, errors, excluded, garbage, is_listed, is_read, is_rejected, lines, outage,
+    row, sections, stays, tables,
 };
 
 const DISCOVERER: &str =
     "provider: docker, http: {endpoint: 'unix://docker.sock', interval: 1s, timeout: 2s}";
-const LEFT_OUT: &str = "left out: they cannot be members";
 
 /// What the engine has and how it answers.
 #[derive(Default)]
@@ -198,11 +197,6 @@ fn start_with(containers: Vec<Value>, discovery: &str) -> (Docker, Ringway) {
     let discoverer = DISCOVERER.replace("unix://docker.sock", &socket);
     let ringway = setup.section(&sections(&discoverer, discovery)).start();
     (docker, ringway)
-}
-
-fn excluded(ringway: &Ringway) -> f64 {
-    let metric = ringway.metric("ringway_discovery_excluded", &[]);
-    metric.expect("there is such a row")
 }
 
 #[test]

@@ -11,11 +11,10 @@ use serde_json::{Value, json};
 
 use crate::discovery_stub::{Asked, Board, everywhere, form, has_token, json_of, text_of};
 use crate::discovery_support::{
-    becomes, errors, garbage, is_listed, is_read, is_rejected, lines, outage, row, sections,
-    snapshots, stays, tables,
+    LEFT_OUT, becomes, errors, excluded, garbage, is_listed, is_read, is_rejected, lines, outage,
+    row, sections, snapshots, stays, tables,
 };
 
-const LEFT_OUT: &str = "left out: they cannot be members";
 /// Made for tests of the provider; opens nothing.
 const KEY: &str = include_str!("../../../../src/discovery/gcp/credentials/key.pem");
 const PUBLIC_KEY: &str = include_str!("../../../../src/discovery/gcp/credentials/key.pub.pem");
@@ -270,11 +269,6 @@ fn start(google: &Google, discovery: &str) -> Ringway {
         .environment("CLOUDSDK_CONFIG", "")
         .environment("GOOGLE_APPLICATION_CREDENTIALS", "")
         .start()
-}
-
-fn excluded(ringway: &Ringway) -> f64 {
-    let metric = ringway.metric("ringway_discovery_excluded", &[]);
-    metric.expect("there is such a row")
 }
 
 #[test]

@@ -11,6 +11,15 @@ use serde_json::Value;
 /// Requests that are enough for each of a few members of a rotation to get one.
 const ROUND: usize = 12;
 
+/// What the log says of those who cannot be members.
+pub(crate) const LEFT_OUT: &str = "left out: they cannot be members";
+
+/// How many cannot be members now, by the metric.
+pub(crate) fn excluded(ringway: &Ringway) -> f64 {
+    let metric = ringway.metric("ringway_discovery_excluded", &[]);
+    metric.expect("there is such a row")
+}
+
 /// A configuration with discoverer `src`, template `tpl` and the default ALB `lb` over both.
 ///
 /// `discoverer` is the discoverer's keys, `discovery` what `alb.discovery` has beside both names.
