@@ -97,10 +97,7 @@ impl Member {
 
     /// Its identity: scheme, address and path prefix.
     pub fn key(&self) -> String {
-        let scheme = match self.scheme {
-            Scheme::Http => "http",
-            Scheme::Https => "https",
-        };
+        let scheme = self.scheme.name();
         format!("{scheme}://{}{}", self.address(), self.path_prefix)
     }
 

@@ -53,22 +53,15 @@ pub(crate) fn of(
     })))
 }
 
-fn default_port(scheme: Scheme) -> u16 {
-    match scheme {
-        Scheme::Http => 80,
-        Scheme::Https => 443,
-    }
-}
-
 /// The origin with what the authority changes; `None` where that is nothing.
 pub(crate) fn replaced(origin: &Origin, authority: &Authority) -> Option<Origin> {
     let scheme = authority.scheme.unwrap_or(origin.scheme);
     let host = authority.host.as_ref().unwrap_or(&origin.host);
-    let has_default = origin.port == default_port(origin.scheme);
+    let has_default = origin.port == origin.scheme.default_port();
     let port = match authority.port {
         PortChange::Set(port) => port,
         PortChange::Keep if !has_default => origin.port,
-        PortChange::Keep | PortChange::Default => default_port(scheme),
+        PortChange::Keep | PortChange::Default => scheme.default_port(),
     };
     if scheme == origin.scheme && *host == origin.host && port == origin.port {
         return None;
@@ -77,7 +70,7 @@ pub(crate) fn replaced(origin: &Origin, authority: &Authority) -> Option<Origin>
         true => format!("[{host}]"),
         false => host.to_string(),
     };
-    let written = match port == default_port(scheme) {
+    let written = match port == scheme.default_port() {
         true => bracketed,
         false => format!("{bracketed}:{port}"),
     };
@@ -88,10 +81,7 @@ pub(crate) fn replaced(origin: &Origin, authority: &Authority) -> Option<Origin>
     if scheme == Scheme::Http {
         other.tls = None;
     }
-    let name = match scheme {
-        Scheme::Http => "http",
-        Scheme::Https => "https",
-    };
+    let name = scheme.name();
     other.peer_key = format!("{} > {name}://{written}", origin.peer_key).into();
     other.scheme = scheme;
     other.host = host.clone();

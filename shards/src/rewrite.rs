@@ -216,7 +216,7 @@ impl Request<'_> {
     pub(crate) fn scheme(&self) -> &'static str {
         let changed = self.changed().and_then(|changes| changes.authority.scheme);
         changed.map_or(if self.asked.tls { "https" } else { "http" }, |scheme| {
-            authority::scheme_name(scheme)
+            scheme.name()
         })
     }
 }

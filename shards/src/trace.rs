@@ -11,9 +11,7 @@ use crate::dispatch;
 use crate::elsewhere::replaced;
 use crate::limits::head_limits;
 use crate::passage::{Asked, Entered, Passage, path_below};
-use crate::plan::{
-    Backend, BackendKind, Case, Handler, Listener, Origin, PathRule, Plan, Rule, Scheme,
-};
+use crate::plan::{Backend, BackendKind, Case, Handler, Listener, Origin, PathRule, Plan, Rule};
 use crate::respond::Failure;
 
 /// A request that nobody sends.
@@ -324,10 +322,7 @@ fn at_origin(
         .authority()
         .and_then(|authority| replaced(origin, authority));
     let to = other.as_ref().unwrap_or(origin);
-    let scheme = match to.scheme {
-        Scheme::Http => "http",
-        Scheme::Https => "https",
-    };
+    let scheme = to.scheme.name();
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
     let mut url = format!(
         "{scheme}://{}{}{}",

@@ -14,7 +14,7 @@ use super::roster::{Entry, Roster};
 use super::templates::TemplateProbe;
 use super::{tls, unless_zero};
 use crate::config::healthcheck::HealthCheck as Written;
-use crate::config::origin_url::{Authority, default_port};
+use crate::config::origin_url::Authority;
 use crate::config::units::{Period, parse_codes};
 use crate::config::{Caution, Fault, Path, defaults};
 
@@ -128,7 +128,7 @@ fn check(
         tls: tls::for_probe(context, &at.key("scheme"), place.scheme, origin),
         scheme: place.scheme,
         host: place.authority.host.as_str().into(),
-        port: place.authority.port.unwrap_or(default_port(place.scheme)),
+        port: place.authority.port.unwrap_or(place.scheme.default_port()),
         authority: place.authority.host_header(place.scheme).into(),
         target: target.into(),
         headers,
@@ -160,14 +160,10 @@ struct Endpoint {
 }
 
 fn endpoint(context: &mut Context<'_>, at: &Path, origin: &Origin, written: &Written) -> Endpoint {
-    let own = match origin.scheme {
-        Scheme::Http => "http",
-        Scheme::Https => "https",
-    };
     let scheme = context.pick_or_derive(
         &at.key("scheme"),
         written.scheme.clone(),
-        own.to_owned(),
+        origin.scheme.name().to_owned(),
         "origin_url",
     );
     let scheme = match scheme.as_str() {

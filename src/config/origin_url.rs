@@ -67,20 +67,12 @@ impl OriginUrl {
 
     /// The port in use.
     pub fn port(&self) -> u16 {
-        self.authority.port.unwrap_or(default_port(self.scheme))
+        self.authority.port.unwrap_or(self.scheme.default_port())
     }
 
     /// Value of `Host`.
     pub fn host_header(&self) -> String {
         self.authority.host_header(self.scheme)
-    }
-}
-
-/// The port a scheme stands for.
-pub fn default_port(scheme: Scheme) -> u16 {
-    match scheme {
-        Scheme::Http => 80,
-        Scheme::Https => 443,
     }
 }
 
@@ -130,7 +122,7 @@ impl Authority {
             _ => self.host.clone(),
         };
         match self.port {
-            Some(port) if port != default_port(scheme) => format!("{host}:{port}"),
+            Some(port) if port != scheme.default_port() => format!("{host}:{port}"),
             _ => host,
         }
     }

@@ -8,7 +8,7 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 
-use ringway_shards::plan::{Backend, BackendId, BackendKind, Plan, PoolMember, PoolPlan};
+use ringway_shards::plan::{Backend, BackendId, Plan, PoolMember, PoolPlan};
 
 use super::publish::{TURNS_MAX, rotation_length};
 use crate::compile::templates::Template;
@@ -278,16 +278,13 @@ impl Members {
             .collect();
         for entry in snapshot.entries() {
             let name = self.albs[alb].names.get(&entry.key).cloned();
-            let outcome = match name {
+            match name {
                 Some(name) => self.stay(alb, &name, entry, &mut difference),
                 None => {
                     let name = self.name(alb, entry, wished, &gone);
                     gone.remove(&name);
-                    self.come(alb, &name, entry, &mut difference)
+                    self.come(alb, &name, entry, &mut difference);
                 }
-            };
-            if let Err(failed) = outcome {
-                difference.failed.push(failed);
             }
         }
         for name in gone {
@@ -318,47 +315,31 @@ impl Members {
     }
 
     /// A member at a place where it was before.
-    fn stay(
-        &mut self,
-        alb: usize,
-        name: &str,
-        entry: &Arc<Entry>,
-        difference: &mut Difference,
-    ) -> Result<(), (Box<str>, String)> {
+    fn stay(&mut self, alb: usize, name: &str, entry: &Arc<Entry>, difference: &mut Difference) {
         let Some(known) = self.albs[alb].known.get_mut(name) else {
-            return Ok(());
+            return;
         };
         if Arc::ptr_eq(&known.entry, entry) {
-            return Ok(());
+            return;
         }
         if known.entry.member.replica_group == entry.member.replica_group {
             known.entry = entry.clone();
-            return Ok(());
+            return;
         }
-        self.come(alb, name, entry, difference)
+        self.come(alb, name, entry, difference);
     }
 
     /// A member that is new, or that is made anew under its name.
-    fn come(
-        &mut self,
-        alb: usize,
-        name: &str,
-        entry: &Arc<Entry>,
-        difference: &mut Difference,
-    ) -> Result<(), (Box<str>, String)> {
+    fn come(&mut self, alb: usize, name: &str, entry: &Arc<Entry>, difference: &mut Difference) {
         let old = self.albs[alb].known.get(name);
         let place = old.map_or(self.places.len(), |old| old.place);
-        let id = BackendId(u32::try_from(self.statics + place).unwrap_or(u32::MAX));
-        let made = match self.template(alb) {
-            Some(template) => template.backend(id, name, &entry.member),
-            None => Err("its template is gone".to_owned()),
-        };
-        let backend = match made {
-            Ok(backend) => Arc::new(backend),
+        let backend = match self.make(alb, place, name, &entry.member) {
+            Ok(backend) => backend,
             Err(why) => {
                 // What it was before is not what the source names now.
                 self.leave(alb, name, difference);
-                return Err((name.into(), why));
+                difference.failed.push((name.into(), why));
+                return;
             }
         };
         let (key, at) = (entry.key.clone(), entry.key.to_string());
@@ -380,7 +361,6 @@ impl Members {
         };
         self.albs[alb].names.insert(key, name.into());
         list.push((name.into(), at));
-        Ok(())
     }
 
     /// A member is gone. Ids have no holes: the last backend takes its place.
@@ -393,15 +373,33 @@ impl Members {
         let removed = (name.into(), known.entry.key.to_string());
         difference.removed.push(removed);
         self.places.swap_remove(known.place);
-        let Some(moved) = self.places.get_mut(known.place) else {
+        let Some(moved) = self.places.get(known.place) else {
             return;
         };
-        let id = BackendId(u32::try_from(self.statics + known.place).unwrap_or(u32::MAX));
-        moved.backend = Arc::new(with_id(&moved.backend, id));
+        let mut backend = Backend::clone(&moved.backend);
+        backend.id = self.id(known.place);
         let (owner, name) = (moved.alb, moved.backend.name.clone());
+        self.places[known.place].backend = Arc::new(backend);
         if let Some(other) = self.albs[owner].known.get_mut(&name) {
             other.place = known.place;
         }
+    }
+
+    /// The backend of a member at a place.
+    fn make(
+        &self,
+        alb: usize,
+        place: usize,
+        name: &str,
+        member: &Member,
+    ) -> Result<Arc<Backend>, String> {
+        let template = self.template(alb).ok_or("its template is gone")?;
+        let backend = template.backend(self.id(place), name, member)?;
+        Ok(Arc::new(backend))
+    }
+
+    fn id(&self, place: usize) -> BackendId {
+        BackendId(u32::try_from(self.statics + place).unwrap_or(u32::MAX))
     }
 }
 
@@ -433,26 +431,6 @@ fn refusal(
              configuration applies it"
         )
     })
-}
-
-/// The same backend under another id.
-fn with_id(backend: &Backend, id: BackendId) -> Backend {
-    Backend {
-        id,
-        name: backend.name.clone(),
-        provider_label: backend.provider_label,
-        replica_group: backend.replica_group.clone(),
-        capture_bytes_max: backend.capture_bytes_max,
-        paths: backend.paths.clone(),
-        latency: backend.latency,
-        compressible_types: backend.compressible_types.clone(),
-        kind: match &backend.kind {
-            BackendKind::Origin(origin) => BackendKind::Origin(origin.clone()),
-            BackendKind::Alb(_) | BackendKind::Rule(_) => {
-                unreachable!("only origins are discovered")
-            }
-        },
-    }
 }
 
 /// Weights of a source are not checked when the configuration is: where a rotation over them would be too long, they

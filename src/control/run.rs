@@ -601,14 +601,14 @@ impl Core {
 }
 
 /// Where host names of probes and origins lead is asked for in one list.
-fn hosts_of(plan: &ringway_shards::plan::Plan, checks: &[HealthCheck]) -> Vec<Box<str>> {
+fn hosts_of<'a>(
+    plan: &ringway_shards::plan::Plan,
+    checks: impl IntoIterator<Item = &'a HealthCheck>,
+) -> Vec<Box<str>> {
+    let probed = checks.into_iter().map(|check| &check.host);
+    let named = probed.filter(|host| host.parse::<std::net::IpAddr>().is_err());
     let mut hosts: Vec<Box<str>> = super::state::origin_hosts(plan).map(Into::into).collect();
-    let probed = checks.iter().map(|check| &check.host);
-    hosts.extend(
-        probed
-            .filter(|host| host.parse::<std::net::IpAddr>().is_err())
-            .cloned(),
-    );
+    hosts.extend(named.cloned());
     hosts.sort_unstable();
     hosts.dedup();
     hosts

@@ -76,7 +76,7 @@ impl std::fmt::Debug for Secret {
 }
 
 /// Settings of the user router mechanism. Contract: ALB page, 2.2 and 6.6.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct UserRouter {
     /// Where requests without a user go, and those of users without a place of their own.
     pub default_backend: Option<BackendId>,
@@ -89,7 +89,7 @@ pub struct UserRouter {
 }
 
 /// One user of a user router.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct UserRoute {
     /// Where the user's requests go; `None`: as everybody's.
     pub to_backend: Option<BackendId>,

@@ -23,7 +23,7 @@ impl BackendId {
 }
 
 /// One entry of `backends`, compiled.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Backend {
     /// This backend's index.
     pub id: BackendId,
@@ -57,7 +57,7 @@ impl Backend {
 }
 
 /// What a backend does with a request.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub enum BackendKind {
     /// Sends it to an origin server.
     Origin(Box<Origin>),
@@ -83,6 +83,24 @@ pub enum Scheme {
     Http,
     /// TLS.
     Https,
+}
+
+impl Scheme {
+    /// As URLs write it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Scheme::Http => "http",
+            Scheme::Https => "https",
+        }
+    }
+
+    /// The port it stands for.
+    pub fn default_port(self) -> u16 {
+        match self {
+            Scheme::Http => 80,
+            Scheme::Https => 443,
+        }
+    }
 }
 
 /// Which forwarding headers a request gets. Contract: config page, 3.2.
@@ -175,7 +193,7 @@ impl Retry {
 ///
 /// `pool` of a user router holds its targets, so that one walk finds who is below an ALB; nobody takes turns
 /// there.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Alb {
     /// How it chooses.
     pub mechanism: Mechanism,

@@ -39,13 +39,6 @@ impl Authority {
     }
 }
 
-pub(super) fn scheme_name(scheme: Scheme) -> &'static str {
-    match scheme {
-        Scheme::Http => "http",
-        Scheme::Https => "https",
-    }
-}
-
 impl Request<'_> {
     fn authority(&self) -> Option<&Authority> {
         self.changed().map(|changes| &changes.authority)
