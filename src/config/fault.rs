@@ -402,6 +402,10 @@ pub enum Caution {
     #[error("no effect: {reason}")]
     NoEffect { reason: String },
     #[error(
+        "caching is not built yet: every request goes to the origin, as with provider reverseproxy"
+    )]
+    NotCached,
+    #[error(
         "healthy_floor 1 is reset to 0 for the whole ALB: without healthcheck.interval these members would never be available: {members}"
     )]
     FloorReset { members: String },

@@ -215,11 +215,10 @@ const BACKENDS: &[Row] = &[
         ],
     ),
     (
-        "backends: {a: {provider: rpc}, b: {provider: clickhouse}, c: {provider: inflxudb}}\n",
+        "backends: {b: {provider: clickhouse}, c: {provider: inflxudb}}\n",
         &[
-            "a.yaml:1:26: backends.a.provider: not built yet: provider reverseproxycache; known are prometheus, reverseproxy, alb and rule",
-            "a.yaml:1:46: backends.b.provider: not built yet: provider clickhouse; known are prometheus, reverseproxy, alb and rule",
-            "a.yaml:1:73: backends.c.provider: provider \"inflxudb\" is unknown; did you mean \"influxdb\"?; known are prometheus, reverseproxy, alb and rule",
+            "a.yaml:1:26: backends.b.provider: not built yet: provider clickhouse; known are prometheus, reverseproxy, alb and rule",
+            "a.yaml:1:53: backends.c.provider: provider \"inflxudb\" is unknown; did you mean \"influxdb\"?; known are prometheus, reverseproxy, alb and rule",
         ],
     ),
     (

@@ -49,6 +49,12 @@ const DOUBTFUL: &[(&str, &[&str])] = &[
         &["a.yaml:4:22: backends.c.alb.pool: the pool is empty: every request is answered 502"],
     ),
     (
+        "@TWO@  c: {provider: rpc, origin_url: 'http://c'}\n",
+        &[
+            "a.yaml:4:7: backends.c.provider: caching is not built yet: every request goes to the origin, as with provider reverseproxy",
+        ],
+    ),
+    (
         "@TWO@  c: {provider: alb, max_query_range: 1d, alb: {timeout: 5s, pool: [a]}}\n",
         &["a.yaml:4:22: backends.c.max_query_range: no effect: only a time series merge keeps it"],
     ),

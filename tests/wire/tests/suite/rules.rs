@@ -13,15 +13,15 @@ fn ask(ringway: &Ringway, method: &str, path: &str, headers: &str) -> Answer {
     ringway.client().send(request).answer_to(method)
 }
 
-/// Backends of the contract's first two examples around this rule. What caches there does not here.
+/// Backends of the contract's first two examples around this rule, but for where the clusters are.
 fn clusters(rule: &str, reader: &Origin, writer: &Origin) -> Ringway {
     let (reader, writer) = (reader.address(), writer.address());
     let yaml = format!(
         "rules:\n  example-user-router:\n    next_route: example-reader-cluster\n{rule}\
          \x20   cases:\n{{}}\
          backends:\n  example:\n    provider: rule\n    rule_name: example-user-router\n  \
-         example-reader-cluster:\n    provider: rp\n    origin_url: 'http://{reader}'\n  \
-         example-writer-cluster:\n    provider: rp\n    origin_url: 'http://{writer}'\n    \
+         example-reader-cluster:\n    provider: rpc\n    origin_url: 'http://{reader}'\n  \
+         example-writer-cluster:\n    provider: rpc\n    origin_url: 'http://{writer}'\n    \
          path_routing_disabled: true\n"
     );
     let (head, cases) = rule.split_once("    cases:\n").expect("cases come last");
