@@ -62,9 +62,15 @@ pub fn connect<'a>(
     })
 }
 
-/// The source of one query. Without a connection it fails each time, as a source that is down.
-pub fn source(connection: &Result<Connection, Failure>, query: Arc<Query>) -> Box<dyn Source> {
+/// The source of one query; `must_work` says that a start depends on it. Without a connection it fails each time, as a
+/// source that is down.
+pub fn source(
+    connection: &Result<Connection, Failure>,
+    query: Arc<Query>,
+    must_work: bool,
+) -> Box<dyn Source> {
     match connection {
+        Ok(Connection::Kubernetes(own)) if must_work => own.checked_source(query),
         Ok(Connection::Kubernetes(own)) => own.source(query),
         Ok(Connection::Dns(own)) => own.source(query),
         Ok(Connection::File(own)) => own.source(query),

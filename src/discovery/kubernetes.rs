@@ -6,6 +6,7 @@
 mod client;
 mod objects;
 mod pods;
+mod preflight;
 mod services;
 mod slices;
 mod source;
@@ -19,10 +20,9 @@ mod tests;
 use std::ops::RangeInclusive;
 use std::sync::Arc;
 
-use hyper::Request;
-
-use self::client::{Access, Guard, refusal};
+use self::client::Access;
 use self::objects::{Pod, Service, Slice};
+use self::preflight::Checked;
 use self::source::{Impossible, Watched, Watching};
 use self::watch::{Registry, Scope, WATCH_SECONDS};
 use super::settings::{Kubernetes, KubernetesKind, Query};
@@ -69,35 +69,6 @@ fn connect_for(
         pods: Registry::default(),
         watch_seconds,
     })))
-}
-
-/// Asks the server for its version, within `kubernetes.timeout`: whether it is there. That a query may be asked it
-/// does not show, as servers answer this to anybody.
-///
-/// # Errors
-/// When it does not answer as an API server does.
-pub async fn preflight(connection: &Connection) -> Result<(), Failure> {
-    let access = &connection.0.access;
-    let client = Guard::client(access, Arc::new(|| {}));
-    let request = Request::get("/version")
-        .body(Vec::new())
-        .map_err(|error| Failure::new(format!("GET /version: {error}")))?;
-    let limit = access.timeout();
-    let answer = tokio::time::timeout(limit, client.request::<Version>(request)).await;
-    match answer {
-        Ok(Ok(_)) => Ok(()),
-        Ok(Err(error)) => Err(Failure::new(format!("GET /version: {}", refusal(&error)))),
-        Err(_) => Err(Failure::new(format!(
-            "GET /version: no answer within {limit:?}"
-        ))),
-    }
-}
-
-/// What every API server says of itself.
-#[derive(serde::Deserialize)]
-struct Version {
-    #[serde(rename = "gitVersion")]
-    _git_version: String,
 }
 
 impl Connection {
@@ -158,6 +129,12 @@ impl Connection {
                 Box::new(Watching::new(connection, query, watched))
             }
         }
+    }
+
+    /// The same for a start that depends on it: nothing is watched before the server has told its version. Contract:
+    /// seed of autodiscovery, "Startup Preflight".
+    pub fn checked_source(&self, query: Arc<Query>) -> Box<dyn Source> {
+        Box::new(Checked::new(self.clone(), self.source(query)))
     }
 }
 

@@ -18,7 +18,7 @@ use crate::control::reload::Refusal;
 use crate::control::state::{Event, Probed};
 use crate::discovery::settings::{AlbDiscovery, Discoverer, Query};
 use crate::discovery::snapshot::Snapshot;
-use crate::discovery::watching::{self, News, Watch};
+use crate::discovery::watching::{self, News, Pace, Watch};
 use crate::discovery::{Exclusion, Failure, Source, connect};
 use crate::health::{Thresholds, schedule};
 
@@ -70,7 +70,7 @@ struct Watching {
     excluded: Vec<Exclusion>,
     refreshed: Option<SystemTime>,
     took: Duration,
-    _watch: Option<Watch>,
+    _watch: Watch,
 }
 
 /// What a start waits for.
@@ -191,15 +191,8 @@ impl Core {
 
     /// The watches that a start waits for.
     fn awaited(&self, settings: &ControlSettings, now: Instant) -> BTreeMap<u64, Wait> {
-        let is_needed = |watch: &Watching| {
-            let mut albs = settings.discovery.albs.iter().map(|(_, alb)| alb);
-            albs.any(|alb| {
-                let discoverer = &settings.discovery.discoverers[alb.discoverer];
-                alb.startup_must_work && discoverer.name == watch.discoverer
-            })
-        };
         let waits = self.discovery.watches.iter().filter_map(|(id, watch)| {
-            let must_work = is_needed(watch);
+            let must_work = must_work(settings, &watch.discoverer);
             let limit = match must_work {
                 true => START_WAIT_MAX.min(self.start_limit(watch, settings)),
                 false if watch.provider == "file" => FILE_WAIT_MAX,
@@ -251,11 +244,13 @@ impl Core {
                     own.next_watch += 1;
                     let id = own.next_watch;
                     let connection = own.connections.get(&discoverer.name);
-                    let source = match connection {
-                        Some((_, connection)) => connect::source(connection, alb.query.clone()),
-                        None => continue,
+                    let Some((_, connection)) = connection else {
+                        continue;
                     };
-                    let watch = begin(id, discoverer, alb, source, &self.news);
+                    let must_work = must_work(settings, &discoverer.name);
+                    let source = connect::source(connection, alb.query.clone(), must_work);
+                    let pace = connect::pace(&discoverer.provider, must_work);
+                    let watch = begin((id, discoverer), alb, (source, pace), &self.news);
                     own.watches.insert(id, watch);
                     id
                 }
@@ -431,13 +426,8 @@ impl Core {
 
     /// Has the hosts of the plan and of its probes resolved, and no others.
     fn want_hosts(&mut self, plan: &ringway_shards::plan::Plan, checks: &[HealthCheck]) {
-        let mut hosts = hosts_of(plan, checks);
         let configured = self.settings.iter().flat_map(|s| &s.health_checks);
-        let named = configured.map(|check| &check.host);
-        let named = named.filter(|host| host.parse::<std::net::IpAddr>().is_err());
-        hosts.extend(named.cloned());
-        hosts.sort_unstable();
-        hosts.dedup();
+        let hosts = hosts_of(plan, configured.chain(checks));
         if *self.wanted.borrow() == hosts {
             return;
         }
@@ -618,15 +608,21 @@ impl Discovery {
     }
 }
 
+/// Whether an ALB of this discoverer says that the start depends on it.
+fn must_work(settings: &ControlSettings, discoverer: &str) -> bool {
+    let mut albs = settings.discovery.albs.iter().map(|(_, alb)| alb);
+    albs.any(|alb| {
+        alb.startup_must_work && *settings.discovery.discoverers[alb.discoverer].name == *discoverer
+    })
+}
+
 /// Starts one watch. Where not even a client can be made, that is its failure.
 fn begin(
-    id: u64,
-    discoverer: &Discoverer,
+    (id, discoverer): (u64, &Discoverer),
     alb: &AlbDiscovery,
-    source: Box<dyn Source>,
+    (source, pace): (Box<dyn Source>, Pace),
     news: &mpsc::Sender<News>,
 ) -> Watching {
-    let pace = connect::pace(&discoverer.provider, alb.startup_must_work);
     tracing::debug!(scope = "discovery", discoverer = %discoverer.name, alb = %alb.alb_name, "watching");
     Watching {
         discoverer: discoverer.name.clone(),
@@ -638,7 +634,7 @@ fn begin(
         excluded: Vec::new(),
         refreshed: None,
         took: Duration::ZERO,
-        _watch: Some(watching::spawn(id, source, pace, news.clone())),
+        _watch: watching::spawn(id, source, pace, news.clone()),
     }
 }
 

@@ -102,7 +102,9 @@ async fn tls_is_ready_with_an_own_authority() {
     let more = json!({"certificate-authority-data": encoded, "tls-server-name": "sim"});
     let file = ConfigFile::new(&kubeconfig("https://127.0.0.1:1", more));
     let connection = connect(&file.settings()).unwrap();
-    let failed = super::super::preflight(&connection).await.unwrap_err();
+    let failed = super::super::preflight::preflight(&connection)
+        .await
+        .unwrap_err();
     assert!(failed.reason.contains("refused"), "{failed}");
 }
 

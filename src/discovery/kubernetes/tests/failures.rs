@@ -1,7 +1,7 @@
 //! Servers that refuse, garble, fall silent or are gone.
 
 use super::super::apisim::Refusal;
-use super::super::preflight;
+use super::super::preflight::preflight;
 use super::*;
 
 /// Runs a test for all of these at once.

@@ -9,8 +9,8 @@ use crate::discovery_cluster::{
 };
 use crate::discovery_stub::everywhere;
 use crate::discovery_support::{
-    becomes, errors, is_listed, is_rejected, lines, outage, reload, row, sections, sections_of,
-    snapshots, stays, tables,
+    LEFT_OUT, becomes, errors, excluded, is_listed, is_rejected, lines, outage, reload, row,
+    sections, sections_of, snapshots, stays, tables,
 };
 
 const QUERY: &str = "query: {service: web}";
@@ -29,13 +29,6 @@ fn cluster_of(origin: &Origin, octets: &[u8]) -> Cluster {
     cluster.put_slice("web-a", origin.address().port(), &ready(octets));
     cluster
 }
-
-fn excluded(ringway: &Ringway) -> f64 {
-    let metric = ringway.metric("ringway_discovery_excluded", &[]);
-    metric.expect("there is such a row")
-}
-
-const LEFT_OUT: &str = "left out: they cannot be members";
 
 #[test]
 fn endpoints_are_members_as_they_come_change_and_go() {
@@ -63,6 +56,26 @@ fn endpoints_are_members_as_they_come_change_and_go() {
     assert_eq!(cluster.asked(SLICES), (1, 1), "one list, one stream");
     ringway.stop();
     cluster.until("its stream ends", |store| store.open == 0);
+}
+
+#[test]
+fn a_start_that_depends_on_the_server_asks_for_its_version_before_it_watches() {
+    let origin = everywhere();
+    let paths = |policy: &str| {
+        let cluster = cluster_of(&origin, &[2]);
+        let ringway = start(&cluster, &format!("{QUERY}, startup_policy: {policy}"));
+        becomes(&ringway, &["127.0.0.2"]);
+        ringway.stop();
+        let asked = |store: &crate::apisim::Store| {
+            let paths = store.seen.iter().map(|seen| seen.path.clone());
+            paths.collect::<Vec<_>>()
+        };
+        cluster.sim().look(asked)
+    };
+    let asked = paths("fail");
+    assert_eq!(asked[0], "/version");
+    assert!(!asked[1..].contains(&asked[0]), "once: {asked:?}");
+    assert!(!paths("retry").contains(&asked[0]));
 }
 
 #[test]
