@@ -67,6 +67,7 @@ mod reloads;
 mod retries;
 mod round_robin;
 mod rules;
+mod rules_of_merges;
 mod status_page;
 mod support;
 mod time_series_merge;
