@@ -7,6 +7,7 @@ pub mod ejection;
 pub mod files;
 #[cfg(test)]
 pub(crate) mod fixture;
+pub mod lookups;
 pub mod members;
 pub mod publish;
 pub mod reload;

@@ -196,7 +196,15 @@ async fn run<'a>(
     let BackendKind::Origin(own) = &task.backend.kind else {
         return Err(Failure::Internal);
     };
+    let watch = client.watch.clone();
+    let pace = Pace::until(&watch, tries.last_at(), task.listener.body_progress_timeout);
+    pace.whole();
+    // A client that leaves while its answer is made stops the exchange; one that still sends a body is
+    // noticed by the body's own read.
+    watch.watch_peer(true);
+    client.state.blame.set(Fault::Upstream);
     let elsewhere = elsewhere::of((task.shard, task.view), (task.backend, own), task.passage)
+        .await
         .inspect_err(|failure| {
             let cells = task.view.active.cells(task.backend.id);
             let said = failure.to_string();
@@ -212,10 +220,6 @@ async fn run<'a>(
         ),
     };
     tries.begin(origin, peers.0);
-    let watch = client.watch.clone();
-    let pace = Pace::until(&watch, tries.last_at(), task.listener.body_progress_timeout);
-    pace.whole();
-    client.state.blame.set(Fault::Upstream);
     let mut request = task.shard.buffers.take();
     write_head(&mut request, task, origin, client, upload);
     let cells = task.view.active.cells(task.backend.id);
@@ -301,9 +305,6 @@ async fn attempts(
     (upload, tries): (&mut Upload, &Tries<'_>),
     request: &mut Vec<u8>,
 ) -> Result<(), Failure> {
-    // A client that leaves while its answer is made stops the exchange; one that still sends a body is
-    // noticed by the body's own read.
-    client.watch.watch_peer(true);
     let head_len = request.len();
     let mut fresh = false;
     let (peer, end) = loop {

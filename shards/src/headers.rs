@@ -541,4 +541,4 @@ pub(crate) fn last_chunk(
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

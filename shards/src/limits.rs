@@ -74,6 +74,13 @@ pub const RULE_EXECUTIONS_MAX: u16 = 256;
 pub const REWRITES_MAX: u32 = 4096;
 /// Most groups of connections to hosts that rewriters name, of one shard.
 pub const ELSEWHERE_MAX: usize = 1024;
+/// Most host names made by rewriters that one shard keeps addresses of, and as many that have none.
+pub const NAMES_MAX: usize = 1024;
+/// Lookups of such names that one shard may have open with the control core.
+pub const LOOKUPS_MAX: usize = 64;
+/// Longest time a request waits for one; an origin's `connect_timeout` may be shorter.
+pub const LOOKUP_TIME_MAX: Duration = Duration::from_secs(10);
 
 const _: () = assert!(REWRITTEN_BYTES_MAX < HEAD_BYTES_MAX);
+const _: () = assert!(CHECKS_MAX + LOOKUPS_MAX < LINK_QUEUE_LEN);
 const _: () = assert!(MATCHED_BYTES_MAX <= REWRITTEN_BYTES_MAX);

@@ -3,8 +3,9 @@
 //! Queues are bounded. A shard never waits for room: what it cannot report it drops and counts. The control
 //! core tries again at its next turn.
 
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
+use std::time::Duration;
 
 use ringway_io::cross::{Receiver, Sender, queue};
 
@@ -35,9 +36,11 @@ pub enum Command {
     Scrape(u64),
     /// Stop accepting, finish what runs, close idle connections; answer [`Event::Drained`], at the latest
     /// after this time.
-    Drain(std::time::Duration),
+    Drain(Duration),
     /// Answer to the [`Check`] with this token.
     Verdict(u64, Verdict),
+    /// Answer to the [`Lookup`] with this token.
+    Found(u64, Found),
 }
 
 /// Shard to control core.
@@ -100,6 +103,9 @@ pub enum Event {
     /// A password has to be compared with a hash, which takes longer than a shard may; answered by
     /// [`Command::Verdict`]. At most [`CHECKS_MAX`](crate::limits::CHECKS_MAX) of a shard are open.
     Verify(Box<Check>),
+    /// A rewriter has made a host name that nobody knows; answered by [`Command::Found`]. At most
+    /// [`LOOKUPS_MAX`](crate::limits::LOOKUPS_MAX) of a shard are open.
+    LookUp(Lookup),
 }
 
 /// A password that somebody offers, and the hash of the right one.
@@ -122,6 +128,24 @@ pub enum Verdict {
     Mismatch,
     /// Too many checks wait already: nobody looked.
     Busy,
+}
+
+/// A host name that a rewriter has made.
+#[derive(Debug)]
+pub struct Lookup {
+    /// Tells the lookups of one shard apart.
+    pub token: u64,
+    /// The name.
+    pub host: Box<str>,
+}
+
+/// What came out of a [`Lookup`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Found {
+    /// Addresses of the host, in the order to try. None: it has none, or nobody looked.
+    pub addresses: Arc<[IpAddr]>,
+    /// How long to take that as known; zero where nobody looked.
+    pub valid_for: Duration,
 }
 
 /// What moves a shard's bytes.

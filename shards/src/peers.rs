@@ -30,12 +30,14 @@ use crate::plan::Origin;
 #[derive(Default)]
 pub(crate) struct Peers {
     groups: RefCell<HashMap<Box<str>, Rc<PeerGroup>>>,
+    /// Of origins that rewriters have put in place of the backends'; at most [`ELSEWHERE_MAX`].
+    elsewhere: RefCell<HashMap<Box<str>, Rc<PeerGroup>>>,
+    /// Counts uses of those.
+    uses: Cell<u64>,
 }
 
 /// Connections that may stand in for each other, but for their address.
 pub(crate) struct PeerGroup {
-    /// A rewriter has put its origin in place of the backend's.
-    elsewhere: bool,
     /// Boxed, so that a connection that comes and goes moves as one word. Their `place` is empty.
     #[expect(clippy::vec_box, reason = "the boxes are what is handed out")]
     idle: RefCell<Vec<Box<Peer>>>,
@@ -49,9 +51,13 @@ pub(crate) struct PeerGroup {
     /// Nothing is to be expected of the origin: probes say it is down, or no plan has it any more.
     lost: Cell<bool>,
     losses: Cell<u32>,
+    /// Which use of an origin that a rewriter chose was its last.
+    used: Cell<u64>,
     buffers: Buffers,
     dog: Watchdog,
     cells: RefCell<Rc<BackendCells>>,
+    /// Open and idle connections as they are counted in `cells`.
+    counted: Cell<[u64; 2]>,
 }
 
 #[derive(Default)]
@@ -115,14 +121,18 @@ impl Peers {
         tools: (&Buffers, &Watchdog),
         cells: &Rc<BackendCells>,
     ) -> Rc<PeerGroup> {
-        let group = self.made(name, origin, tools, cells, false);
+        let mut groups = self.groups.borrow_mut();
+        let group = groups.entry(key(name, origin));
+        let group = group.or_insert_with(|| PeerGroup::new(tools, cells));
+        group.planned.set(true);
         group.limit(origin, shards);
-        *group.cells.borrow_mut() = cells.clone();
-        group
+        group.count_in(cells);
+        group.clone()
     }
 
-    /// As [`Peers::group`], of an origin that a rewriter has put in place of the backend's; `None` when there are too
-    /// many of those. It stays for as long as one of its connections does.
+    /// As [`Peers::group`], of an origin that a rewriter has put in place of the backend's. It stays for as long as one
+    /// of its connections does, unless there are too many of those: then the one that nobody uses, and nobody has used
+    /// for the longest time, makes room. `None` when all are used.
     pub(crate) fn elsewhere(
         &self,
         name: &str,
@@ -131,53 +141,44 @@ impl Peers {
         tools: (&Buffers, &Watchdog),
         cells: &Rc<BackendCells>,
     ) -> Option<Rc<PeerGroup>> {
-        let key = format!("{name}\n{}", origin.peer_key);
-        let known = self.groups.borrow().get(key.as_str()).cloned();
+        let key = key(name, origin);
+        let known = self.elsewhere.borrow().get(&key).cloned();
         let group = match known {
             Some(group) => group,
             None => {
-                let groups = self.groups.borrow();
-                let elsewhere = groups.values().filter(|group| group.elsewhere).count();
-                drop(groups);
-                if elsewhere >= ELSEWHERE_MAX {
+                if !self.make_room() {
                     return None;
                 }
-                self.made(name, origin, tools, cells, true)
+                let group = PeerGroup::new(tools, cells);
+                self.elsewhere.borrow_mut().insert(key, group.clone());
+                group
             }
         };
+        let uses = self.uses.get() + 1;
+        self.uses.set(uses);
+        group.used.set(uses);
         group.limit(origin, shards);
+        group.count_in(cells);
         Some(group)
     }
 
-    fn made(
-        &self,
-        name: &str,
-        origin: &Origin,
-        tools: (&Buffers, &Watchdog),
-        cells: &Rc<BackendCells>,
-        elsewhere: bool,
-    ) -> Rc<PeerGroup> {
-        let mut groups = self.groups.borrow_mut();
-        let key = format!("{name}\n{}", origin.peer_key).into_boxed_str();
-        let group = groups.entry(key).or_insert_with(|| {
-            Rc::new(PeerGroup {
-                elsewhere,
-                idle: RefCell::default(),
-                waiting: RefCell::default(),
-                open: Cell::new(0),
-                open_max: Cell::new(1),
-                idle_max: Cell::new(1),
-                keep_alive_ms: Cell::new(0),
-                planned: Cell::new(true),
-                lost: Cell::new(false),
-                losses: Cell::new(0),
-                buffers: tools.0.clone(),
-                dog: tools.1.clone(),
-                cells: RefCell::new(cells.clone()),
-            })
-        });
-        group.planned.set(true);
-        group.clone()
+    /// Whether there may be one more group elsewhere. Clients may choose where, so none of them has its place for good.
+    fn make_room(&self) -> bool {
+        let groups = self.elsewhere.borrow();
+        if groups.len() < ELSEWHERE_MAX {
+            return true;
+        }
+        // One reference is ours; requests and connections in use hold others.
+        let unused = groups
+            .iter()
+            .filter(|(_, group)| Rc::strong_count(group) == 1);
+        let oldest = unused.min_by_key(|(_, group)| group.used.get());
+        let Some(key) = oldest.map(|(key, _)| key.clone()) else {
+            return false;
+        };
+        drop(groups);
+        self.elsewhere.borrow_mut().remove(&key);
+        true
     }
 
     /// A new plan is coming: what it does not ask for until [`Peers::end_plan`] is lost.
@@ -190,7 +191,7 @@ impl Peers {
     /// The plan has asked for all that it uses.
     pub(crate) fn end_plan(&self) {
         for group in self.groups.borrow().values() {
-            if !group.planned.get() && !group.elsewhere {
+            if !group.planned.get() {
                 group.set_lost(true);
             }
         }
@@ -201,9 +202,18 @@ impl Peers {
         self.groups.borrow_mut().retain(|_, group| {
             group.reap();
             // One reference is ours; a plan in use holds another.
-            Rc::strong_count(group) > 1 || (group.elsewhere && !group.idle.borrow().is_empty())
+            Rc::strong_count(group) > 1
+        });
+        self.elsewhere.borrow_mut().retain(|_, group| {
+            group.reap();
+            Rc::strong_count(group) > 1 || !group.idle.borrow().is_empty()
         });
     }
+}
+
+/// What tells groups apart.
+fn key(name: &str, origin: &Origin) -> Box<str> {
+    format!("{name}\n{}", origin.peer_key).into()
 }
 
 /// One shard's part of a limit of the whole process.
@@ -212,6 +222,25 @@ fn share(limit: u32, shards: u32) -> u32 {
 }
 
 impl PeerGroup {
+    fn new(tools: (&Buffers, &Watchdog), cells: &Rc<BackendCells>) -> Rc<PeerGroup> {
+        Rc::new(PeerGroup {
+            idle: RefCell::default(),
+            waiting: RefCell::default(),
+            open: Cell::new(0),
+            open_max: Cell::new(1),
+            idle_max: Cell::new(1),
+            keep_alive_ms: Cell::new(0),
+            planned: Cell::new(true),
+            lost: Cell::new(false),
+            losses: Cell::new(0),
+            used: Cell::new(0),
+            buffers: tools.0.clone(),
+            dog: tools.1.clone(),
+            cells: RefCell::new(cells.clone()),
+            counted: Cell::new([0; 2]),
+        })
+    }
+
     fn limit(&self, origin: &Origin, shards: u32) {
         self.open_max.set(share(origin.connections_max, shards));
         self.idle_max.set(share(origin.idle_max, shards));
@@ -282,7 +311,7 @@ impl PeerGroup {
             let mut peer = self.idle.borrow_mut().pop()?;
             peer.place = Place(Some(self.clone()));
             peer.reused = true;
-            self.note_idle();
+            self.note();
             let age_ms = self.dog.now_ms().saturating_sub(peer.idle_since_ms);
             let fit = age_ms <= self.keep_alive_ms.get()
                 && addresses.contains(&peer.address)
@@ -333,7 +362,7 @@ impl PeerGroup {
     async fn grant(self: &Rc<Self>) -> Grant {
         if self.waiting.borrow().is_empty() && self.make_room() {
             self.open.set(self.open.get() + 1);
-            self.note_open();
+            self.note();
             return Grant::Place(Place(Some(self.clone())));
         }
         let waiter = Rc::new(Waiter::default());
@@ -363,7 +392,7 @@ impl PeerGroup {
         }
         drop(closed);
         self.open.set(self.open.get() - 1);
-        self.note_idle();
+        self.note();
         true
     }
 
@@ -380,19 +409,33 @@ impl PeerGroup {
         let closed = u32::try_from(before - idle.len()).unwrap_or(u32::MAX);
         drop(idle);
         self.open.set(self.open.get() - closed);
-        self.note_open();
-        self.note_idle();
+        self.note();
     }
 
-    fn note_open(&self) {
-        self.cells.borrow().open.set(u64::from(self.open.get()));
+    /// Counts its connections among those of the backend, which may have other groups.
+    fn note(&self) {
+        let idle = self.idle.borrow().len() as u64;
+        self.count([u64::from(self.open.get()), idle]);
     }
 
-    fn note_idle(&self) {
-        self.cells
-            .borrow()
-            .idle
-            .set(self.idle.borrow().len() as u64);
+    fn count(&self, now: [u64; 2]) {
+        let before = self.counted.replace(now);
+        let cells = self.cells.borrow();
+        cells.open.add(now[0].wrapping_sub(before[0]));
+        cells.idle.add(now[1].wrapping_sub(before[1]));
+    }
+
+    /// From now on it counts in these cells.
+    fn count_in(&self, cells: &Rc<BackendCells>) {
+        self.count([0; 2]);
+        *self.cells.borrow_mut() = cells.clone();
+        self.note();
+    }
+}
+
+impl Drop for PeerGroup {
+    fn drop(&mut self) {
+        self.count([0; 2]);
     }
 }
 
@@ -422,7 +465,7 @@ impl Peer {
         self.inbox.release();
         self.idle_since_ms = group.dog.now_ms();
         group.idle.borrow_mut().push(self);
-        group.note_idle();
+        group.note();
     }
 
     /// Closes the connection and keeps its place.
@@ -440,7 +483,7 @@ impl Drop for Place {
             waiter.grant(Grant::Place(Place(Some(group))));
         } else {
             group.open.set(group.open.get() - 1);
-            group.note_open();
+            group.note();
         }
     }
 }
@@ -464,3 +507,6 @@ impl Drop for Ticket {
 
 /// How long an idle reaper sleeps.
 pub(crate) const REAP_EVERY: Duration = Duration::from_secs(1);
+
+#[cfg(test)]
+mod tests;

@@ -23,6 +23,7 @@ use crate::compress::Places;
 use crate::headers::Server;
 use crate::limits::DEADLINE_TICK;
 use crate::link::{Check, Command, Event, ShardEnd, ShardId};
+use crate::lookups::Lookups;
 use crate::mechanism::time_series_merge::Known;
 use crate::metrics::{BackendCells, Cells, Count, LoginCells};
 use crate::peers::{PeerGroup, Peers, REAP_EVERY};
@@ -42,6 +43,7 @@ pub(crate) struct Shard {
     pub(crate) compressors: Places,
     pub(crate) peers: Peers,
     logins: Rc<Logins>,
+    pub(crate) lookups: Lookups,
     view: RefCell<Option<Rc<View>>>,
     doors: RefCell<Vec<Rc<Door>>>,
     doors_opened: Cell<usize>,
@@ -210,7 +212,8 @@ impl Shard {
         }
     }
 
-    fn report(&self, event: Event) -> bool {
+    /// Sends a message to the control core; false when there is no room for it.
+    pub(crate) fn report(&self, event: Event) -> bool {
         let is_sent = self.events.send((self.id, event)).is_ok();
         if !is_sent {
             self.cells.events_dropped.bump();
@@ -466,6 +469,7 @@ pub(crate) async fn run(end: ShardEnd, shards: u32) {
         compressors: Places::default(),
         peers: Peers::default(),
         logins: Rc::new(Logins::new()),
+        lookups: Lookups::new(),
         view: RefCell::new(None),
         doors: RefCell::default(),
         doors_opened: Cell::new(0),
@@ -506,6 +510,9 @@ pub(crate) async fn run(end: ShardEnd, shards: u32) {
             }
             Command::Verdict(token, verdict) => {
                 shard.logins.answer(token, verdict, shard.dog.now_ms());
+            }
+            Command::Found(token, found) => {
+                shard.lookups.answer(token, &found, shard.dog.now_ms());
             }
             Command::Scrape(token) => {
                 shard.report(Event::Metrics(token, Box::new(shard.cells.copy())));

@@ -16,6 +16,7 @@ use ringway_shards::metrics::ShardMetrics;
 
 use super::process::Process;
 use crate::compile::ControlSettings;
+use crate::control::lookups;
 use crate::control::reload;
 use crate::control::run::discover::{AlbRow, DiscovererRow, Spreads};
 use crate::control::state::State;
@@ -83,6 +84,8 @@ pub struct Scene<'a> {
     pub reloads: &'a reload::Tally,
     /// Password checks.
     pub passwords: verify::Tally,
+    /// Lookups of hosts that rewriters made.
+    pub lookups: lookups::Tally,
     /// Log lines lost.
     pub log_lines_dropped: u64,
     /// Figures of the process.

@@ -17,6 +17,7 @@ use ringway_shards::plan::Generation;
 use tokio::sync::{mpsc, oneshot, watch};
 
 use super::files::Watched;
+use super::lookups::{self, Lookups};
 use super::reload::{Gate, Refusal, Tally};
 use super::state::{Action, Event, ProbeId, State};
 use super::verify::{self, Verifier};
@@ -98,6 +99,7 @@ pub struct Inputs {
     answers: mpsc::Receiver<dns::Answer>,
     calls: mpsc::Receiver<Call>,
     verified: mpsc::Receiver<verify::Done>,
+    looked_up: mpsc::Receiver<lookups::Done>,
     news: mpsc::Receiver<News>,
 }
 
@@ -121,6 +123,7 @@ pub struct Core {
     tally: Tally,
     servers: Servers,
     verifier: Verifier,
+    lookups: Lookups,
     ports: BTreeMap<String, u16>,
     drivers: Vec<Option<Driver>>,
     probers: BTreeMap<Box<str>, Prober>,
@@ -159,6 +162,7 @@ enum Turn {
     Answer(dns::Answer),
     Call(Call),
     Verified(verify::Done),
+    LookedUp(lookups::Done),
     News(Box<News>),
     Timer,
 }
@@ -177,6 +181,7 @@ impl Core {
         let (calls, calls_in) = mpsc::channel(QUEUE_LEN);
         let (news, news_in) = mpsc::channel(QUEUE_LEN);
         let (verifier, verified) = Verifier::new();
+        let (lookups, looked_up) = Lookups::new();
         let (wanted, watcher) = watch::channel(Vec::new());
         dns::spawn(watcher, answers);
         let now = SystemTime::now();
@@ -198,6 +203,7 @@ impl Core {
             tally: Tally::default(),
             servers: Servers::new(calls),
             verifier,
+            lookups,
             ports: BTreeMap::new(),
             probers: BTreeMap::new(),
             probe_id: 0,
@@ -222,6 +228,7 @@ impl Core {
             answers: answers_in,
             calls: calls_in,
             verified,
+            looked_up,
             news: news_in,
         };
         (core, inputs)
@@ -249,6 +256,7 @@ impl Core {
                 Some(answer) = inputs.answers.recv() => Turn::Answer(answer),
                 Some(call) = inputs.calls.recv() => Turn::Call(call),
                 Some(done) = inputs.verified.recv() => Turn::Verified(done),
+                Some(done) = inputs.looked_up.recv() => Turn::LookedUp(done),
                 Some(news) = inputs.news.recv() => Turn::News(Box::new(news)),
                 () = sleep_until(due) => Turn::Timer,
             };
@@ -262,6 +270,11 @@ impl Core {
                 Turn::Verified(done) => {
                     for done in self.verifier.end(done) {
                         self.on_verdict(done);
+                    }
+                }
+                Turn::LookedUp(done) => {
+                    for answer in self.lookups.end(done, Instant::now()) {
+                        self.on_found(answer);
                     }
                 }
                 Turn::News(news) => self.on_news(*news),
@@ -327,6 +340,11 @@ impl Core {
                     self.on_verdict(done);
                 }
             }
+            ShardEvent::LookUp(lookup) => {
+                if let Some(answer) = self.lookups.begin(id, lookup, Instant::now()) {
+                    self.on_found(answer);
+                }
+            }
             ShardEvent::Metrics(token, metrics) => {
                 if let Some(scrape) = self.scrapes.get_mut(&token) {
                     scrape.answers.push((id, metrics));
@@ -361,6 +379,11 @@ impl Core {
     fn on_verdict(&mut self, done: verify::Done) {
         self.outbox
             .send(done.shard, Command::Verdict(done.token, done.verdict));
+    }
+
+    fn on_found(&mut self, answer: lookups::Answer) {
+        self.outbox
+            .send(answer.shard, Command::Found(answer.token, answer.found));
     }
 
     fn on_signal(&mut self, signal: Signal) {
@@ -569,6 +592,7 @@ impl Core {
                 spreads: self.discovery.spreads(),
                 reloads: &self.tally,
                 passwords: self.verifier.tally(),
+                lookups: self.lookups.tally(),
                 log_lines_dropped: self.log.as_ref().map_or(0, Log::dropped_lines),
                 process: Process::read(),
                 started: self.started,

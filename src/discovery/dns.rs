@@ -4,7 +4,7 @@
 //! or failure to the control core, which keeps the last good addresses. [`Schedule`] says what is due, without
 //! a clock; `hickory-resolver` asks, through the system's resolver configuration and hosts file. Bounds:
 //! [`REFRESH_MIN`] and [`REFRESH_MAX`] around any time to live, [`LOOKUP_MAX`] for one question,
-//! [`LOOKUPS_AT_ONCE`] questions at once.
+//! [`LOOKUPS_AT_ONCE`] questions at once. `control::lookups` asks the same way for single names.
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -49,7 +49,7 @@ pub fn spawn(wanted: watch::Receiver<Vec<Box<str>>>, answers: mpsc::Sender<Answe
 async fn run(mut wanted: watch::Receiver<Vec<Box<str>>>, answers: mpsc::Sender<Answer>) {
     let mut schedule = Schedule::default();
     let mut resolver = SystemResolver::new();
-    let mut questions: JoinSet<(Box<str>, Result<Found, String>)> = JoinSet::new();
+    let mut questions: JoinSet<(Box<str>, Result<Found, Failure>)> = JoinSet::new();
     schedule.want(&wanted.borrow_and_update().clone(), Instant::now());
     loop {
         let room = LOOKUPS_AT_ONCE - questions.len();
@@ -78,6 +78,7 @@ async fn run(mut wanted: watch::Receiver<Vec<Box<str>>>, answers: mpsc::Sender<A
                     Err(_) => schedule.failed(&host, now),
                 }
                 let result = found.map(|found| found.addresses);
+                let result = result.map_err(|failure| failure.to_string());
                 if answers.send(Answer { host, result }).await.is_err() {
                     return;
                 }
@@ -94,20 +95,38 @@ async fn sleep_until(due: Option<Instant>) {
     }
 }
 
-struct Found {
-    addresses: Vec<IpAddr>,
-    valid_for: Duration,
+/// Where a host is.
+pub(crate) struct Found {
+    /// Its addresses, IPv4 first; at least one.
+    pub(crate) addresses: Vec<IpAddr>,
+    /// What is left of their time to live.
+    pub(crate) valid_for: Duration,
 }
 
-async fn look_up(resolver: &TokioResolver, host: &str) -> Result<Found, String> {
+/// Why there are no addresses.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum Failure {
+    /// The question was answered: there are none.
+    #[error("{0}")]
+    Nothing(String),
+    /// It was not.
+    #[error("{0}")]
+    Unanswered(String),
+}
+
+/// Asks for the addresses of a host, once.
+pub(crate) async fn look_up(resolver: &TokioResolver, host: &str) -> Result<Found, Failure> {
     let asked = timeout(LOOKUP_MAX, resolver.lookup_ip(host)).await;
-    let found = asked
-        .map_err(|_| format!("no answer within {LOOKUP_MAX:?}"))?
-        .map_err(|error| error.to_string())?;
+    let answered =
+        asked.map_err(|_| Failure::Unanswered(format!("no answer within {LOOKUP_MAX:?}")))?;
+    let found = answered.map_err(|error| match error.is_no_records_found() {
+        true => Failure::Nothing(error.to_string()),
+        false => Failure::Unanswered(error.to_string()),
+    })?;
     let mut addresses: Vec<IpAddr> = found.iter().collect();
     addresses.sort_by_key(IpAddr::is_ipv6);
     if addresses.is_empty() {
-        return Err("no addresses".to_owned());
+        return Err(Failure::Nothing("no addresses".to_owned()));
     }
     Ok(Found {
         addresses,
@@ -118,20 +137,21 @@ async fn look_up(resolver: &TokioResolver, host: &str) -> Result<Found, String> 
 }
 
 /// The system's resolver, made again when its files change.
-struct SystemResolver {
+pub(crate) struct SystemResolver {
     resolver: TokioResolver,
     modified: [Option<SystemTime>; 2],
 }
 
 impl SystemResolver {
-    fn new() -> Self {
+    pub(crate) fn new() -> Self {
         SystemResolver {
             modified: modification_times(),
             resolver: system_resolver(),
         }
     }
 
-    fn current(&mut self) -> TokioResolver {
+    /// The resolver for the next question.
+    pub(crate) fn current(&mut self) -> TokioResolver {
         let modified = modification_times();
         if modified != self.modified {
             self.resolver = system_resolver();

@@ -9,7 +9,7 @@ use super::*;
 use crate::passage::tests::{backend, changing, enter};
 use crate::plan::{Edit, Edits, OriginProvider, Scheme, Secret};
 
-fn origin(forwarded: ForwardedHeaders) -> Origin {
+pub(crate) fn origin(forwarded: ForwardedHeaders) -> Origin {
     Origin {
         provider: OriginProvider::ReverseProxy,
         scheme: Scheme::Http,

@@ -185,14 +185,14 @@ impl<'a, 'v> Question<'a, 'v> {
 
     /// The request as this origin gets it, with this body. An upgrade is not offered, and nobody waits for `100 Continue`: the
     /// body is here.
-    pub(super) fn of_origin(
+    pub(super) async fn of_origin(
         &self,
         (backend, origin): (&Backend, &'a Origin),
         passage: &Passage<'_>,
         body: &RequestBody,
     ) -> Result<Ask<'a>, Failure> {
         let (shard, view) = (self.task.shard, self.task.view);
-        let elsewhere = elsewhere::of((shard, view), (backend, origin), passage)?;
+        let elsewhere = elsewhere::of((shard, view), (backend, origin), passage).await?;
         let query = match passage.params_beyond(self.params_done).next() {
             None => self.query.map(Cow::Borrowed),
             Some(_) => {

@@ -92,7 +92,9 @@ pub(super) fn ask<'a, 'v: 'a>(
                 };
                 let form = question.form_for(&passage).await;
                 let body = form.as_ref().unwrap_or(question.body);
-                let ask = question.of_origin((backend, origin), &passage, body)?;
+                let ask = question
+                    .of_origin((backend, origin), &passage, body)
+                    .await?;
                 let opened = open(ask, origin.timeout).await?;
                 Ok(Reply {
                     come: Arrived::Open(Box::new(opened)),

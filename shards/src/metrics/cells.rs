@@ -167,6 +167,8 @@ pub(crate) struct Cells {
     pub(crate) unrouted: Cell<u64>,
     /// Messages to the control core that found its queue full.
     pub(crate) events_dropped: Cell<u64>,
+    /// Requests to hosts that could not be asked for.
+    pub(crate) refused_lookups: Cell<u64>,
     /// Clients that went away while their answer was being made.
     pub(crate) client_cancels: Cell<u64>,
     pub(crate) logins: Rc<LoginCells>,
@@ -243,6 +245,7 @@ impl Cells {
             ("shard_bad_requests_total", self.bad_requests.get()),
             ("shard_unrouted_requests_total", self.unrouted.get()),
             ("shard_events_dropped_total", self.events_dropped.get()),
+            ("shard_refused_lookups_total", self.refused_lookups.get()),
             ("shard_client_cancels_total", self.client_cancels.get()),
             ("shard_refused_logins_total", self.logins.refused.get()),
             (

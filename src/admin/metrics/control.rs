@@ -13,6 +13,7 @@ pub(super) fn collect(scene: &Scene<'_>, families: &mut Families) {
     pools(scene, families);
     reloads(scene, families);
     passwords(scene, families);
+    lookups(scene, families);
     shards(scene, families);
     process(scene, families);
 }
@@ -200,6 +201,22 @@ fn passwords(scene: &Scene<'_>, families: &mut Families) {
         families.counter(
             "ringway_password_checks_total",
             "Passwords compared with hashes, by result",
+            &[("result", result)],
+            count as f64,
+        );
+    }
+}
+
+fn lookups(scene: &Scene<'_>, families: &mut Families) {
+    let tally = scene.lookups;
+    for (result, count) in [
+        ("ok", tally.ok),
+        ("failed", tally.failed),
+        ("refused", tally.refused),
+    ] {
+        families.counter(
+            "ringway_lookups_total",
+            "Hosts made by rewriters that the resolver was asked for, by result",
             &[("result", result)],
             count as f64,
         );

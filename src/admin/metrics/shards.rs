@@ -411,6 +411,10 @@ fn plain(counter: &str, value: u64, families: &mut Families) {
             "ringway_shard_events_dropped_total",
             "Reports to the control core dropped because its queue was full",
         ),
+        "shard_refused_lookups_total" => (
+            "ringway_shard_refused_lookups_total",
+            "Requests to hosts made by rewriters that were not asked for because too many others were",
+        ),
         "shard_client_cancels_total" => (
             "ringway_shard_client_cancels_total",
             "Requests whose client went away before the answer",

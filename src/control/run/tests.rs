@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::control::fixture::Configured;
-use ringway_shards::link::{Check, ShardEnd, Verdict, links};
+use ringway_shards::link::{Check, Found, Lookup, ShardEnd, Verdict, links};
 use ringway_shards::plan::Secret;
 use ringway_shards::snapshot::PoolTable;
 use std::net::{IpAddr, Ipv4Addr};
@@ -39,6 +39,7 @@ enum Seen {
     Members(Arc<PoolTable>),
     Drained,
     Verdict(u64, Verdict),
+    Found(u64, Found),
 }
 
 /// How a fake shard behaves.
@@ -52,6 +53,8 @@ enum Role {
     Mute,
     /// Has two passwords checked as soon as it serves.
     Asks,
+    /// Has two hosts looked up as soon as it serves.
+    LooksUp,
 }
 
 async fn fake_shard(mut end: ShardEnd, role: Role, seen: mpsc::UnboundedSender<Seen>) {
@@ -68,7 +71,7 @@ async fn fake_shard(mut end: ShardEnd, role: Role, seen: mpsc::UnboundedSender<S
                 let refuses = match role {
                     Role::RefusesAll => true,
                     Role::RefusesReloads => plan.generation.0 > 1,
-                    Role::Willing | Role::Mute | Role::Asks => false,
+                    Role::Willing | Role::Mute | Role::Asks | Role::LooksUp => false,
                 };
                 let result = match refuses {
                     true => Err("port 80 is in use".to_owned()),
@@ -87,8 +90,15 @@ async fn fake_shard(mut end: ShardEnd, role: Role, seen: mpsc::UnboundedSender<S
                         })));
                     }
                 }
+                if role == Role::LooksUp {
+                    for (token, host) in (7..).zip(["abc.localhost", "abc.invalid"]) {
+                        let host = host.into();
+                        tell(ShardEvent::LookUp(Lookup { token, host }));
+                    }
+                }
                 Seen::Committed(table)
             }
+            Command::Found(token, found) => Seen::Found(token, found),
             Command::Verdict(token, verdict) => Seen::Verdict(token, verdict),
             Command::Abort => Seen::Aborted,
             Command::Table(table) => Seen::Table(table),
@@ -264,6 +274,33 @@ async fn a_password_is_checked_for_the_shard_that_asks() {
             text.contains("\nringway_password_checks_total{result=\"match\"} 1\n"),
             "{text}"
         );
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_host_is_looked_up_for_the_shard_that_asks() {
+    local(async {
+        let mut rig = Rig::start(&yaml(PLAIN), &[Role::Willing, Role::LooksUp]);
+        let serving = rig.serving().await;
+        for _ in 0..2 {
+            rig.next(0).await;
+            rig.next(1).await;
+        }
+        let mut known = [None, None];
+        for _ in 0..2 {
+            let Seen::Found(token, found) = rig.next(1).await else {
+                panic!("no answer");
+            };
+            known[usize::try_from(token).unwrap() - 7] = Some(!found.addresses.is_empty());
+        }
+        assert_eq!(known, [Some(true), Some(false)]);
+        assert!(rig.seen[0].try_recv().is_err(), "nobody else is told");
+        let (_, text) = get(admin(&serving, "metrics"), "/metrics").await;
+        for result in ["ok", "failed"] {
+            let row = format!("\nringway_lookups_total{{result=\"{result}\"}} 1\n");
+            assert!(text.contains(&row), "{text}");
+        }
     })
     .await;
 }

@@ -361,7 +361,15 @@ pub(super) async fn ask_member(
                 ..room
             };
             let question = made.question(asking, passage.clone());
-            let ask = question.of_origin((backend, origin), &passage, &made.body);
+            let asking_it = question.of_origin((backend, origin), &passage, &made.body);
+            let ask = match passage.authority() {
+                None => asking_it.await,
+                // Where that is may have to be found out first.
+                Some(_) => {
+                    let in_time = within(time_left(asking, settings), asking_it).await;
+                    in_time.ok_or(MemberFailure::TimedOut)?
+                }
+            };
             let ask = ask.map_err(|_| MemberFailure::Unreachable)?;
             let limit = origin.timeout.min(time_left(asking, settings));
             let mut fetched = Box::pin(fetch(ask, room, limit)).await?;

@@ -89,7 +89,7 @@ request_rewriters:
       - [ 'hostname', 'set', '${tenant}.localhost' ]
 rules:
   tenant-router:
-    next_route: reader
+    next_route: example-reader-cluster
     input_source: path
     input_type: string
     operation: rmatch
@@ -97,40 +97,194 @@ rules:
     cases:
       - matches: [ 'true' ]
         req_rewriter_name: tenant-host
-        next_route: writer
+        next_route: example-writer-cluster
 ";
+
+/// The contract's third example, but for where the clusters are.
+fn tenants(reader: &Origin, writer: &Origin) -> Ringway {
+    let (reader, writer) = (reader.address(), writer.address());
+    let backends = format!(
+        "backends:\n  example:\n    provider: rule\n    rule_name: tenant-router\n\n  \
+         example-reader-cluster:\n    provider: rpc\n    origin_url: 'http://{reader}'\n\n  \
+         example-writer-cluster:\n    provider: rpc\n    origin_url: 'http://{writer}'\n    \
+         path_routing_disabled: true\n"
+    );
+    Setup::new(format!("{TENANTS}\n{backends}")).start()
+}
+
+/// Its path for a tenant.
+fn of_tenant(tenant: &str) -> String {
+    format!("/example/query/%7Bmylabel%3D%22{tenant}%22%7D")
+}
+
+/// How often the control core looked for hosts, with this result.
+fn lookups(ringway: &Ringway, result: &str) -> Option<f64> {
+    ringway.metric("ringway_lookups_total", &[("result", result)])
+}
 
 #[test]
 fn a_captured_text_names_the_host_of_the_origin() {
     let (reader, writer) = (named("reader"), named("writer"));
     let port = writer.address().port();
+    let ringway = tenants(&reader, &writer);
+    for tenant in ["abc", "xyz", "abc"] {
+        let answer = ask(&ringway, "GET", &of_tenant(tenant), "");
+        assert_eq!((answer.status, &*answer.text()), (200, "writer"));
+        let request = writer.next_request();
+        let path = format!("/query/%7Bmylabel%3D%22{tenant}%22%7D");
+        assert_eq!(request.target, path);
+        let host = format!("{tenant}.localhost:{port}");
+        assert_eq!(request.header("host"), Some(&*host));
+    }
+    let other = ask(&ringway, "GET", &of_tenant("toolong"), "");
+    assert_eq!(other.text(), "reader");
+    assert!(writer.requests().is_empty());
+    // However many shards there are, each name was asked for once.
+    assert_eq!(lookups(&ringway, "ok"), Some(2.0));
+}
+
+#[test]
+fn a_host_of_another_origin_needs_no_lookup() {
+    let (reader, writer) = (named("reader"), named("writer"));
+    let port = writer.address().port();
     let backends = format!(
-        "backends:\n  example: {{provider: rule, rule_name: tenant-router, is_default: true}}\n  \
-         reader: {{provider: rp, origin_url: 'http://{}'}}\n  \
-         writer: {{provider: rp, origin_url: 'http://127.0.0.1:{port}/base', path_routing_disabled: true}}\n  \
+        "backends:\n  example: {{provider: rule, rule_name: tenant-router}}\n  \
+         example-reader-cluster: {{provider: rp, origin_url: 'http://{}'}}\n  \
+         example-writer-cluster: {{provider: rp, origin_url: 'http://127.0.0.1:{port}/base', path_routing_disabled: true}}\n  \
          tenant-abc: {{provider: rp, origin_url: 'http://abc.localhost:{port}'}}\n",
         reader.address()
     );
     let ringway = Setup::new(format!("{TENANTS}{backends}")).start();
-    let answer = ask(&ringway, "GET", "/query/%7Bmylabel%3D%22abc%22%7D", "");
+    let answer = ask(&ringway, "GET", &of_tenant("abc"), "");
     assert_eq!((answer.status, &*answer.text()), (200, "writer"));
-    let request = writer.next_request();
-    assert_eq!(request.target, "/base/query/%7Bmylabel%3D%22abc%22%7D");
-    assert_eq!(
-        request.header("host"),
-        Some(&*format!("abc.localhost:{port}"))
+    let target = writer.next_request().target;
+    assert_eq!(target, "/base/query/%7Bmylabel%3D%22abc%22%7D");
+    assert_eq!(lookups(&ringway, "ok"), Some(0.0));
+}
+
+/// A rule that sends to any host that a path names, behind it this backend `web` and others.
+fn anywhere(backends: &str) -> Ringway {
+    let yaml = format!(
+        "request_rewriters:\n  there: {{instructions: [[hostname, set, '${{host}}']]}}\n\
+         rules:\n  r: {{input_source: path, operation: rmatch, operation_arg: '^/to/(?P<host>[a-z0-9._-]+)/', next_route: web, \
+         cases: [{{matches: ['true'], req_rewriter_name: there, next_route: web}}]}}\n\
+         backends:\n  start: {{provider: rule, rule_name: r, is_default: true}}\n{backends}"
     );
-    // Nobody has told where this one is.
-    let unknown = ask(&ringway, "GET", "/query/%7Bmylabel%3D%22xyz%22%7D", "");
-    assert_eq!(unknown.status, 502);
-    assert_eq!(unknown.text(), "");
-    assert!(writer.requests().is_empty());
-    eventually("the log says why", || {
-        let said = "no address of xyz.localhost is known: a rewriter made this name";
-        ringway.log().contains(said).then_some(())
+    Setup::new(yaml).start()
+}
+
+#[test]
+fn a_host_without_an_address_is_answered_502_and_holds_up_nobody() {
+    let origin = named("origin");
+    let ringway = anywhere(&format!(
+        "  web: {{provider: rp, origin_url: 'http://{}'}}\n",
+        origin.address()
+    ));
+    let mut waiting: Vec<_> = (0..8)
+        .map(|n| {
+            let mut client = ringway.client();
+            client.send(format!(
+                "GET /to/{n}.invalid/x HTTP/1.1\r\nHost: a.test\r\n\r\n"
+            ));
+            client
+        })
+        .collect();
+    let answer = ask(&ringway, "GET", "/to/abc.localhost/x", "");
+    assert_eq!((answer.status, &*answer.text()), (200, "origin"));
+    for client in &mut waiting {
+        let refused = client.answer_to("GET");
+        assert_eq!((refused.status, &*refused.text()), (502, ""));
+        // The connection is none the worse for it.
+        assert_eq!(client.get("/to/abc.localhost/y").text(), "origin");
+    }
+    assert_eq!(lookups(&ringway, "failed"), Some(8.0));
+    let again = ask(&ringway, "GET", "/to/0.invalid/x", "");
+    assert_eq!(again.status, 502);
+    for said in [
+        ".invalid is known: a rewriter made this name",
+        "no address of a host that a rewriter made",
+    ] {
+        eventually("the log says why", || {
+            ringway.log().contains(said).then_some(())
+        });
+    }
+}
+
+#[test]
+fn any_number_of_hosts_passes_through() {
+    let reader = named("reader");
+    let writer = Origin::answering(|_| {
+        b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\nConnection: close\r\n\r\n".to_vec()
     });
-    let other = ask(&ringway, "GET", "/query/%7Bmylabel%3D%22toolong%22%7D", "");
-    assert_eq!(other.text(), "reader");
+    let ringway = tenants(&reader, &writer);
+    let mut client = ringway.client();
+    // More than a shard keeps names, or connections elsewhere, of.
+    for n in 0..1200 {
+        let path = of_tenant(&format!("{n:03x}"));
+        assert_eq!(client.get(&path).status, 200, "{n}");
+    }
+    assert_eq!(lookups(&ringway, "ok"), Some(1200.0));
+    assert_eq!(lookups(&ringway, "refused"), Some(0.0));
+}
+
+#[test]
+fn every_member_of_a_fan_out_is_asked_at_the_captured_host() {
+    for mechanism in ["fr", "fgr", "nlm"] {
+        let (one, two) = (named("up"), named("up"));
+        let ringway = anywhere(&format!(
+            "  web: {{provider: alb, alb: {{mechanism: {mechanism}, pool: [one, two]}}}}\n  \
+             one: {{provider: rp, origin_url: 'http://{}'}}\n  two: {{provider: rp, origin_url: 'http://{}'}}\n",
+            one.address(),
+            two.address()
+        ));
+        let answer = ask(&ringway, "GET", "/to/abc.localhost/x", "");
+        assert_eq!((answer.status, &*answer.text()), (200, "up"), "{mechanism}");
+        let seen = [&one, &two].map(|origin| {
+            let asked = origin.requests().into_iter().next();
+            let host = asked.map(|asked| asked.header("host").map(str::to_owned));
+            (
+                host.flatten(),
+                format!("abc.localhost:{}", origin.address().port()),
+            )
+        });
+        // Who is second may be cut off before it is asked.
+        assert!(seen.iter().any(|(host, _)| host.is_some()), "{mechanism}");
+        for (host, expected) in seen {
+            assert!(host.is_none_or(|host| host == expected), "{mechanism}");
+        }
+        let refused = ask(&ringway, "GET", "/to/abc.invalid/x", "");
+        assert_eq!(refused.status, 502, "{mechanism}");
+        assert_eq!(lookups(&ringway, "ok"), Some(1.0), "{mechanism}");
+    }
+}
+
+#[test]
+fn a_retry_and_a_streamed_body_find_the_captured_host() {
+    let (up, down) = (named("up"), Port::claim());
+    let ringway = anywhere(&format!(
+        "  web: {{provider: alb, alb: {{mechanism: rr, pool: [dead, up]}}}}\n  \
+         dead: {{provider: rp, origin_url: 'http://127.0.0.1:{}'}}\n  up: {{provider: rp, origin_url: 'http://{}'}}\n",
+        down.number(),
+        up.address()
+    ));
+    let host = format!("abc.localhost:{}", up.address().port());
+    for _ in 0..4 {
+        assert_eq!(ask(&ringway, "GET", "/to/abc.localhost/x", "").text(), "up");
+        assert_eq!(up.next_request().header("host"), Some(&*host));
+    }
+    let mut client = ringway.client();
+    // Its body begins when the host is looked for, and ends when that is known.
+    client.send("PUT /to/other.localhost/x HTTP/1.1\r\nHost: a.test\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nbegin");
+    eventually("the host is looked for", || {
+        (lookups(&ringway, "ok") == Some(2.0)).then_some(())
+    });
+    let piece = "x".repeat(0x10000);
+    for _ in 0..16 {
+        client.send(format!("\r\n10000\r\n{piece}"));
+    }
+    client.send("\r\n0\r\n\r\n");
+    assert_eq!(client.answer_to("PUT").text(), "up");
+    assert_eq!(up.next_request().body.len(), 5 + 16 * 0x10000);
 }
 
 #[test]
@@ -288,7 +442,8 @@ fn a_trace_says_the_way_and_sends_nothing() {
     let config = setup.folder().join("trace.yaml");
     let text = format!(
         "{TENANTS}backends:\n  example: {{provider: rule, rule_name: tenant-router, is_default: true}}\n  \
-         reader: {{provider: rp, origin_url: 'http://reader.test'}}\n  writer: {{provider: rp, origin_url: 'http://writer.test:9090/base'}}\n"
+         example-reader-cluster: {{provider: rp, origin_url: 'http://reader.test'}}\n  \
+         example-writer-cluster: {{provider: rp, origin_url: 'http://writer.test:9090/base'}}\n"
     );
     std::fs::write(&config, text).expect("the folder is ours");
     let config = config.display().to_string();
@@ -310,8 +465,8 @@ fn a_trace_says_the_way_and_sends_nothing() {
     assert_eq!(
         found.out,
         "backend example (rule), path /\nrule tenant-router: cases[0], rewriters tenant-host\n\
-         backend writer (reverseproxy), path /\n\
-         => writer: GET http://abc.localhost:9090/base/query/%7Bmylabel%3D%22abc%22%7D\n   \
+         backend example-writer-cluster (reverseproxy), path /\n\
+         => example-writer-cluster: GET http://abc.localhost:9090/base/query/%7Bmylabel%3D%22abc%22%7D\n   \
          Host: abc.localhost:9090\n   Cookie: ***\n   X-A: b\n"
     );
     let refused = run(&["run", "--config", &config, "--trace", "GET /"]);

@@ -1,0 +1,243 @@
+//! Host names that rewriters have made of captures, and where they are.
+//!
+//! Owned by the shard, which resolves nothing: the control core is asked with a [`Lookup`](crate::link::Lookup), and
+//! its answer is kept for as long as it says. Called by `elsewhere`. Several requests for one name are one lookup.
+//! Clients choose these names. Bounds: [`NAMES_MAX`] names kept with addresses and as many without,
+//! [`LOOKUPS_MAX`] lookups open; what is beyond them is not waited for.
+
+use std::cell::{Cell, OnceCell, RefCell};
+use std::future::poll_fn;
+use std::net::IpAddr;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::task::{Poll, Waker};
+
+use crate::limits::{LOOKUPS_MAX, NAMES_MAX};
+use crate::link::Found;
+use crate::names::Names;
+
+/// A shard's knowledge of such names.
+pub(crate) struct Lookups {
+    names: RefCell<Names>,
+    open: RefCell<Vec<Open>>,
+    next_token: Cell<u64>,
+}
+
+struct Open {
+    token: u64,
+    host: Box<str>,
+    waiting: Vec<Rc<Waiter>>,
+}
+
+/// One request that waits for an answer.
+#[derive(Debug, Default)]
+pub(crate) struct Waiter {
+    found: OnceCell<Arc<[IpAddr]>>,
+    waker: RefCell<Option<Waker>>,
+}
+
+/// How it stands with a name.
+#[derive(Debug)]
+pub(crate) enum Standing {
+    /// These are its addresses; it may have none.
+    Known(Arc<[IpAddr]>),
+    /// Somebody has asked already, or has now.
+    Asked(Rc<Waiter>),
+    /// Too many are asked for.
+    Full,
+}
+
+impl Lookups {
+    pub(crate) fn new() -> Lookups {
+        Lookups {
+            names: RefCell::new(Names::new(NAMES_MAX)),
+            open: RefCell::default(),
+            next_token: Cell::new(0),
+        }
+    }
+
+    /// How it stands with a name. If nothing is known, `ask` sends a question with the token it is given, and says
+    /// whether it could.
+    pub(crate) fn look_up(
+        &self,
+        host: &str,
+        now_ms: u64,
+        ask: impl FnOnce(u64) -> bool,
+    ) -> Standing {
+        if let Some((addresses, _)) = self.names.borrow_mut().get(host, now_ms) {
+            return Standing::Known(addresses);
+        }
+        let mut open = self.open.borrow_mut();
+        let waiter = Rc::new(Waiter::default());
+        if let Some(same) = open.iter_mut().find(|open| *open.host == *host) {
+            same.add(waiter.clone());
+            return Standing::Asked(waiter);
+        }
+        let token = self.next_token.get();
+        if open.len() >= LOOKUPS_MAX || !ask(token) {
+            return Standing::Full;
+        }
+        self.next_token.set(token.wrapping_add(1));
+        open.push(Open {
+            token,
+            host: host.into(),
+            waiting: vec![waiter.clone()],
+        });
+        Standing::Asked(waiter)
+    }
+
+    /// An answer has come: it is kept, and who waits for it goes on.
+    pub(crate) fn answer(&self, token: u64, found: &Found, now_ms: u64) {
+        let mut open = self.open.borrow_mut();
+        let Some(index) = open.iter().position(|open| open.token == token) else {
+            return;
+        };
+        let Open { host, waiting, .. } = open.swap_remove(index);
+        drop(open);
+        let for_ms = u64::try_from(found.valid_for.as_millis()).unwrap_or(u64::MAX);
+        if for_ms > 0 {
+            let mut names = self.names.borrow_mut();
+            names.put(&host, found.addresses.clone(), (now_ms, for_ms));
+        }
+        for waiter in waiting {
+            // Nobody else sets it: a lookup is answered once.
+            let _ = waiter.found.set(found.addresses.clone());
+            let waker = waiter.waker.borrow_mut().take();
+            if let Some(waker) = waker {
+                waker.wake();
+            }
+        }
+    }
+}
+
+impl Open {
+    /// One more waits. Who has gone meanwhile is forgotten now and then, so that at most twice as many are kept as
+    /// do wait.
+    fn add(&mut self, waiter: Rc<Waiter>) {
+        if self.waiting.len().is_power_of_two() {
+            self.waiting.retain(|other| Rc::strong_count(other) > 1);
+        }
+        self.waiting.push(waiter);
+    }
+}
+
+impl Waiter {
+    /// Waits for the addresses; there may be none.
+    pub(crate) async fn addresses(&self) -> Arc<[IpAddr]> {
+        poll_fn(|cx| match self.found.get() {
+            Some(found) => Poll::Ready(found.clone()),
+            None => {
+                *self.waker.borrow_mut() = Some(cx.waker().clone());
+                Poll::Pending
+            }
+        })
+        .await
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::future::Future;
+    use std::net::Ipv4Addr;
+    use std::pin::pin;
+    use std::task::Context;
+    use std::time::Duration;
+
+    fn found(valid_ms: u64) -> Found {
+        Found {
+            addresses: Arc::new([Ipv4Addr::LOCALHOST.into()]),
+            valid_for: Duration::from_millis(valid_ms),
+        }
+    }
+
+    fn nothing(valid_ms: u64) -> Found {
+        Found {
+            addresses: Arc::default(),
+            valid_for: Duration::from_millis(valid_ms),
+        }
+    }
+
+    fn asked(lookups: &Lookups, host: &str, now_ms: u64) -> Rc<Waiter> {
+        match lookups.look_up(host, now_ms, |_| true) {
+            Standing::Asked(waiter) => waiter,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    /// How many addresses are known.
+    fn known(lookups: &Lookups, host: &str, now_ms: u64) -> Option<usize> {
+        match lookups.look_up(host, now_ms, |_| false) {
+            Standing::Known(addresses) => Some(addresses.len()),
+            Standing::Full => None,
+            Standing::Asked(_) => panic!("nobody could be asked"),
+        }
+    }
+
+    #[test]
+    fn one_lookup_answers_all_who_wait() {
+        let lookups = Lookups::new();
+        let first = asked(&lookups, "a", 0);
+        let Standing::Asked(second) = lookups.look_up("a", 0, |_| panic!("asked twice")) else {
+            panic!("nothing is known yet");
+        };
+        let other = asked(&lookups, "b", 0);
+        let mut cx = Context::from_waker(Waker::noop());
+        {
+            let mut waiting = pin!(first.addresses());
+            assert!(waiting.as_mut().poll(&mut cx).is_pending());
+            lookups.answer(0, &found(100), 0);
+            assert!(waiting.as_mut().poll(&mut cx).is_ready());
+        }
+        let Poll::Ready(addresses) = pin!(second.addresses()).as_mut().poll(&mut cx) else {
+            panic!("answered");
+        };
+        assert_eq!(addresses.len(), 1);
+        assert!(pin!(other.addresses()).as_mut().poll(&mut cx).is_pending());
+    }
+
+    #[test]
+    fn an_answer_is_kept_for_as_long_as_it_says() {
+        let lookups = Lookups::new();
+        asked(&lookups, "a", 0);
+        lookups.answer(0, &found(100), 0);
+        assert_eq!(known(&lookups, "a", 99), Some(1));
+        assert_eq!(known(&lookups, "a", 100), None);
+        asked(&lookups, "a", 100);
+        lookups.answer(1, &nothing(50), 100);
+        assert_eq!(known(&lookups, "a", 149), Some(0));
+        assert_eq!(known(&lookups, "a", 150), None);
+        asked(&lookups, "a", 150);
+        lookups.answer(2, &nothing(0), 150);
+        assert_eq!(known(&lookups, "a", 150), None, "nobody looked");
+    }
+
+    #[test]
+    fn open_lookups_are_bounded() {
+        let lookups = Lookups::new();
+        for n in 0..LOOKUPS_MAX {
+            asked(&lookups, &n.to_string(), 0);
+        }
+        let over = lookups.look_up("over", 0, |_| panic!("there is no room"));
+        assert!(matches!(over, Standing::Full));
+        // Who asks for what is asked for already needs none.
+        asked(&lookups, "0", 0);
+        lookups.answer(0, &found(1), 0);
+        asked(&lookups, "over", 0);
+        // An answer nobody asked for, or a second one, means nothing.
+        lookups.answer(0, &found(1000), 0);
+        assert_eq!(known(&lookups, "0", 1), None);
+    }
+
+    #[test]
+    fn who_has_gone_is_forgotten() {
+        let lookups = Lookups::new();
+        let stays = asked(&lookups, "a", 0);
+        for _ in 0..1000 {
+            drop(asked(&lookups, "a", 0));
+        }
+        assert!(lookups.open.borrow()[0].waiting.len() <= 4);
+        lookups.answer(0, &found(1), 0);
+        assert!(stays.found.get().is_some());
+    }
+}
