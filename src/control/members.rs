@@ -269,15 +269,20 @@ impl Members {
     ) -> Difference {
         let mut difference = Difference::default();
         let own = &self.albs[alb];
+        // Another name at an address is another member: addresses are used again.
+        let is_gone = |known: &Known| {
+            let now = snapshot.get(&known.entry.key);
+            now.is_none_or(|now| now.member.name != known.entry.member.name)
+        };
         // Names of those that are gone are free for newcomers.
         let mut gone: BTreeSet<Box<str>> = own
             .known
             .iter()
-            .filter(|(_, known)| snapshot.get(&known.entry.key).is_none())
+            .filter(|(_, known)| is_gone(known))
             .map(|(name, _)| name.clone())
             .collect();
         for entry in snapshot.entries() {
-            let name = self.albs[alb].names.get(&entry.key).cloned();
+            let name = self.albs[alb].stays_as(entry);
             match name {
                 Some(name) => self.stay(alb, &name, entry, &mut difference),
                 None => {
@@ -350,7 +355,7 @@ impl Members {
         let own = &mut self.albs[alb];
         let list = match own.known.insert(name.into(), known) {
             Some(old) => {
-                own.names.remove(&old.entry.key);
+                own.forget(&old.entry.key, name);
                 self.places[place].backend = backend;
                 &mut difference.rebuilt
             }
@@ -369,7 +374,7 @@ impl Members {
         let Some(known) = own.known.remove(name) else {
             return;
         };
-        own.names.remove(&known.entry.key);
+        own.forget(&known.entry.key, name);
         let removed = (name.into(), known.entry.key.to_string());
         difference.removed.push(removed);
         self.places.swap_remove(known.place);
@@ -400,6 +405,22 @@ impl Members {
 
     fn id(&self, place: usize) -> BackendId {
         BackendId(u32::try_from(self.statics + place).unwrap_or(u32::MAX))
+    }
+}
+
+impl AlbMembers {
+    /// The name that the member of this entry has and keeps.
+    fn stays_as(&self, entry: &Entry) -> Option<Box<str>> {
+        let name = self.names.get(&entry.key)?;
+        let known = self.known.get(name)?;
+        (known.entry.member.name == entry.member.name).then(|| name.clone())
+    }
+
+    /// A key is no longer this name's; it may be another's already.
+    fn forget(&mut self, key: &str, name: &str) {
+        if self.names.get(key).is_some_and(|holder| **holder == *name) {
+            self.names.remove(key);
+        }
     }
 }
 

@@ -152,6 +152,29 @@ fn a_change_of_address_or_group_rebuilds_in_place_and_a_change_of_weight_does_no
 }
 
 #[test]
+fn another_member_at_an_address_is_not_taken_for_the_one_before() {
+    let mut bed = Bed::new("");
+    bed.apply(&[member("old", "192.0.2.1"), member("b", "192.0.2.2")]);
+    let difference = bed.apply(&[member("new", "192.0.2.1"), member("b", "192.0.2.2")]);
+    assert_eq!(named(&difference.added), ["lb-new"]);
+    assert_eq!(named(&difference.removed), ["lb-old"]);
+    // Both at once, each with the other's address.
+    let difference = bed.apply(&[member("b", "192.0.2.1"), member("new", "192.0.2.2")]);
+    assert_eq!(named(&difference.rebuilt), ["lb-b", "lb-new"]);
+    assert!(difference.added.is_empty() && difference.removed.is_empty());
+    let places = |bed: &Bed| {
+        let pool = bed.pool().into_iter().skip(1);
+        pool.map(|(name, at, _)| format!("{name} {at}"))
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(places(&bed), ["lb-b 192.0.2.1:80", "lb-new 192.0.2.2:80"]);
+    // Keys and names still belong together.
+    let difference = bed.apply(&[member("b", "192.0.2.1")]);
+    assert_eq!(named(&difference.removed), ["lb-new"]);
+    assert_eq!(places(&bed), ["lb-b 192.0.2.1:80"]);
+}
+
+#[test]
 fn a_place_that_makes_no_origin_fails_alone() {
     let mut bed = Bed::new("");
     let hostile = "h/../?x=\r\nHost: other";
