@@ -26,6 +26,8 @@ use crate::health::{Thresholds, schedule};
 const FILE_WAIT_MAX: Duration = Duration::from_secs(2);
 /// Longest that a start waits for sources that must work, whatever their own limits.
 const START_WAIT_MAX: Duration = Duration::from_secs(60);
+/// How often it is said at most that a source fails for another reason than before.
+const REASON_PAUSE: Duration = Duration::from_secs(60);
 /// Exclusions that are named in a log line.
 const NAMED_MAX: usize = 10;
 
@@ -66,7 +68,8 @@ struct Watching {
     fingerprint: u64,
     query: Arc<Query>,
     last: Option<Snapshot>,
-    failing: bool,
+    /// While it fails: the reason that was said, and when.
+    failing: Option<(String, Instant)>,
     excluded: Vec<Exclusion>,
     refreshed: Option<SystemTime>,
     took: Duration,
@@ -91,6 +94,8 @@ struct AlbState {
     window_ends: Option<Instant>,
     /// Whether anything of this watch under this configuration was applied.
     is_settled: bool,
+    /// Why the last snapshot was not applied, if it was not.
+    rejected: Option<String>,
     tally: Tally,
 }
 
@@ -280,12 +285,17 @@ impl Core {
             return;
         };
         watch.took = news.took;
+        let now = Instant::now();
         match news.result {
             Err(failure) => {
                 if let Some((_, count)) = own.failures.get_mut(&watch.discoverer) {
                     *count += 1;
                 }
-                if !std::mem::replace(&mut watch.failing, true) {
+                let is_known = watch.failing.as_ref().is_some_and(|(reason, said)| {
+                    *reason == failure.reason || now.duration_since(*said) < REASON_PAUSE
+                });
+                if !is_known {
+                    watch.failing = Some((failure.reason.clone(), now));
                     tracing::warn!(
                         scope = "discovery",
                         discoverer = %watch.discoverer,
@@ -296,7 +306,7 @@ impl Core {
                 }
             }
             Ok(snapshot) => {
-                if std::mem::replace(&mut watch.failing, false) {
+                if watch.failing.take().is_some() {
                     tracing::info!(
                         scope = "discovery",
                         discoverer = %watch.discoverer,
@@ -309,7 +319,6 @@ impl Core {
                 note_exclusions(watch, news.excluded);
                 let is_new = watch.last.as_ref() != Some(&snapshot);
                 watch.last = Some(snapshot.clone());
-                let now = Instant::now();
                 if is_new {
                     own.news_since.get_or_insert(now);
                 }
@@ -495,6 +504,8 @@ impl Discovery {
             let verdict = members.offer(index, &snapshot, true);
             self.note(alb, verdict, now, &mut Vec::new());
         }
+        // A start is no change: what is served first took as long as the start.
+        self.news_since = None;
     }
 
     /// Takes in what became of a snapshot; whether members have changed.
@@ -508,6 +519,9 @@ impl Discovery {
         let Some(state) = self.albs.get_mut(&alb.alb_name) else {
             return false;
         };
+        if !matches!(verdict, Verdict::Rejected(_)) {
+            state.rejected = None;
+        }
         match verdict {
             Verdict::Unchanged => {
                 state.is_settled = true;
@@ -516,7 +530,10 @@ impl Discovery {
             }
             Verdict::Rejected(why) => {
                 state.tally.rejected += 1;
-                tracing::warn!(scope = "discovery", alb = %alb.alb_name, why = %why, "snapshot rejected, members stay as they are");
+                if state.rejected.as_ref() != Some(&why) {
+                    tracing::warn!(scope = "discovery", alb = %alb.alb_name, why = %why, "snapshot rejected, members stay as they are");
+                    state.rejected = Some(why);
+                }
                 false
             }
             Verdict::Applied(difference) => {
@@ -630,7 +647,7 @@ fn begin(
         fingerprint: discoverer.fingerprint,
         query: alb.query.clone(),
         last: None,
-        failing: false,
+        failing: None,
         excluded: Vec::new(),
         refreshed: None,
         took: Duration::ZERO,
