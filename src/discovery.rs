@@ -30,6 +30,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
+use std::sync::Arc;
 use std::time::Duration;
 
 use ringway_shards::plan::Scheme;
@@ -66,7 +67,7 @@ pub struct Member {
     /// Whether it serves.
     pub ready: Readiness,
     /// For people only. Nothing that changes by itself may be among them, or every reading is a change.
-    pub labels: BTreeMap<Box<str>, Box<str>>,
+    pub labels: Arc<BTreeMap<Box<str>, Box<str>>>,
 }
 
 impl Member {
@@ -81,7 +82,7 @@ impl Member {
             weight: 0,
             replica_group: Box::default(),
             ready: Readiness::Unknown,
-            labels: BTreeMap::new(),
+            labels: Arc::default(),
         };
         member.name = member.address().into();
         member
@@ -104,7 +105,7 @@ impl Member {
     /// Adds a label, unless its value is empty.
     pub fn label(&mut self, name: &str, value: &str) {
         if !value.is_empty() {
-            self.labels.insert(name.into(), value.into());
+            Arc::make_mut(&mut self.labels).insert(name.into(), value.into());
         }
     }
 }

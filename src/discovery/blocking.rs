@@ -3,10 +3,12 @@
 //! [`Cursor`] knows the protocol, without a clock and without I/O; [`Watch`] is the source that follows it. What
 //! is asked and how answers are read is the provider's. Contract: autodiscovery page, 11.1.
 
+use std::collections::HashMap;
 use std::net::IpAddr;
 use std::time::{Duration, Instant};
 
 use reqwest::{StatusCode, Url};
+use serde::de::IgnoredAny;
 use serde::{Deserialize, Deserializer};
 
 use super::http::{Ask, Client, masked};
@@ -112,6 +114,66 @@ pub fn wait_text(wait: Duration) -> String {
     match seconds > 0 && seconds.is_multiple_of(60) {
         true => format!("{}m", seconds / 60),
         false => format!("{seconds}s"),
+    }
+}
+
+// === Unchanged ===
+
+/// What the entries of the last answer came to: most of them are in the next one to the letter, and reading a large
+/// answer is most of what a change of one member costs.
+#[derive(Debug, Default)]
+pub struct Unchanged(HashMap<Box<[u8]>, Option<Member>>);
+
+impl Unchanged {
+    /// The members of an answer that is a JSON list; `read` makes one of an entry that was not in the last, or says
+    /// that it is not asked for.
+    ///
+    /// # Errors
+    /// When it is no such list, or one of its entries cannot be a member.
+    pub fn members(
+        &mut self,
+        body: &[u8],
+        mut read: impl FnMut(&[u8]) -> Result<Option<Member>, String>,
+    ) -> Result<Vec<Member>, String> {
+        let mut before = std::mem::take(&mut self.0);
+        let mut members = Vec::with_capacity(before.len());
+        for entry in entries(body)? {
+            let (entry, member) = match before.remove_entry(entry) {
+                Some(known) => known,
+                None => (entry.into(), read(entry)?),
+            };
+            members.extend(member.clone());
+            self.0.insert(entry, member);
+        }
+        Ok(members)
+    }
+}
+
+/// The entries of a JSON list, as they are written.
+fn entries(body: &[u8]) -> Result<Vec<&[u8]>, String> {
+    let broken = |what: &str| format!("not a list of instances: {what}");
+    let mut rest = body.trim_ascii();
+    rest = rest.strip_prefix(b"[").ok_or_else(|| broken("no list"))?;
+    rest = rest.trim_ascii_start();
+    let mut found = Vec::new();
+    if rest == b"]" {
+        return Ok(found);
+    }
+    loop {
+        let mut values = serde_json::Deserializer::from_slice(rest).into_iter::<IgnoredAny>();
+        match values.next() {
+            Some(Ok(_)) => {}
+            Some(Err(error)) => return Err(broken(&error.to_string())),
+            None => return Err(broken("it breaks off")),
+        }
+        let (entry, after) = rest.split_at(values.byte_offset());
+        found.push(entry.trim_ascii());
+        let after = after.trim_ascii_start();
+        match after.split_first() {
+            Some((b',', after)) => rest = after.trim_ascii_start(),
+            Some((b']', [])) => return Ok(found),
+            _ => return Err(broken("neither a comma nor its end after an entry")),
+        }
     }
 }
 

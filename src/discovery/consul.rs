@@ -9,7 +9,7 @@ use std::sync::Arc;
 use reqwest::Url;
 use serde::Deserialize;
 
-use super::blocking::{Cursor, Watch, check_address, or_default, tags_label};
+use super::blocking::{Cursor, Unchanged, Watch, check_address, or_default, tags_label};
 use super::http::{Client, masked};
 use super::settings::{Consul, Http, HttpAuth, Query};
 use super::{Failure, Member, Readiness, Source};
@@ -53,8 +53,9 @@ impl Connection {
         let mut silence = Silence::default();
         let has_credentials = has_credentials(&settings.http);
         let warning_is_ready = settings.warning_is_ready;
+        let mut unchanged = Unchanged::default();
         let read = move |body: &[u8]| {
-            let members = members(body, &query, warning_is_ready)?;
+            let members = members(body, &query, warning_is_ready, &mut unchanged)?;
             if silence.fell(members.len()) && !has_credentials {
                 tracing::warn!(
                     scope = "discovery",
@@ -257,13 +258,17 @@ impl fmt::Display for Status<'_> {
 ///
 /// # Errors
 /// When it is no such answer, or one of its instances cannot be a member.
-pub fn members(body: &[u8], query: &Query, warning_is_ready: bool) -> Result<Vec<Member>, String> {
-    let entries: Vec<Entry> = serde_json::from_slice(body)
-        .map_err(|error| format!("not a list of instances: {error}"))?;
-    entries
-        .iter()
-        .map(|entry| member(entry, query, warning_is_ready))
-        .collect()
+pub fn members(
+    body: &[u8],
+    query: &Query,
+    warning_is_ready: bool,
+    unchanged: &mut Unchanged,
+) -> Result<Vec<Member>, String> {
+    unchanged.members(body, |entry| {
+        let entry: Entry = serde_json::from_slice(entry)
+            .map_err(|error| format!("not a list of instances: {error}"))?;
+        member(&entry, query, warning_is_ready).map(Some)
+    })
 }
 
 fn member(entry: &Entry, query: &Query, warning_is_ready: bool) -> Result<Member, String> {

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use reqwest::Url;
 use serde::Deserialize;
 
-use super::blocking::{Cursor, Watch, check_address, or_default, tags_label};
+use super::blocking::{Cursor, Unchanged, Watch, check_address, or_default, tags_label};
 use super::http::Client;
 use super::settings::{Nomad, Query};
 use super::{Failure, Member, Source};
@@ -40,12 +40,13 @@ impl Connection {
     /// The instances of a service.
     pub fn source(&self, query: Arc<Query>) -> Box<dyn Source> {
         let settings = &self.settings;
+        let mut unchanged = Unchanged::default();
         Box::new(Watch {
             client: self.client.clone(),
             url: self.url(&query),
             index_header: INDEX_HEADER,
             cursor: Cursor::new(settings.wait, settings.http.interval),
-            read: Box::new(move |body| members(body, &query)),
+            read: Box::new(move |body| members(body, &query, &mut unchanged)),
         })
     }
 
@@ -106,15 +107,17 @@ struct Entry {
 ///
 /// # Errors
 /// When it is no such answer, or one of these instances cannot be a member.
-pub fn members(body: &[u8], query: &Query) -> Result<Vec<Member>, String> {
-    let entries: Vec<Entry> = serde_json::from_slice(body)
-        .map_err(|error| format!("not a list of instances: {error}"))?;
-    let has_tags = |entry: &&Entry| query.tags.iter().all(|tag| entry.tags.contains(tag));
-    entries
-        .iter()
-        .filter(has_tags)
-        .map(|entry| member(entry, query))
-        .collect()
+pub fn members(
+    body: &[u8],
+    query: &Query,
+    unchanged: &mut Unchanged,
+) -> Result<Vec<Member>, String> {
+    unchanged.members(body, |entry| {
+        let entry: Entry = serde_json::from_slice(entry)
+            .map_err(|error| format!("not a list of instances: {error}"))?;
+        let has_tags = query.tags.iter().all(|tag| entry.tags.contains(tag));
+        has_tags.then(|| member(&entry, query)).transpose()
+    })
 }
 
 fn member(entry: &Entry, query: &Query) -> Result<Member, String> {

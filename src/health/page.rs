@@ -297,7 +297,7 @@ fn row(known: &Known<'_>, backend: &Backend, record: &Record) -> Row {
         name: backend.name.clone(),
         provider: shown_provider(backend.provider_label),
         found: known.members.found(&backend.name).map(|found| {
-            let labels = found.member.labels.clone();
+            let labels = (*found.member.labels).clone();
             (format!("{} via {}", found.alb, found.discoverer), labels)
         }),
         down_since: record.down_since(),

@@ -23,6 +23,73 @@ fn parameters(index: &str) -> Option<(String, String)> {
     Some((index.to_owned(), "5m".to_owned()))
 }
 
+// === Unchanged ===
+
+#[test]
+fn entries_are_read_again_only_where_they_have_changed() {
+    let mut unchanged = Unchanged::default();
+    let mut read = |body: &str| {
+        let mut seen = Vec::new();
+        let members = unchanged.members(body.as_bytes(), |entry| {
+            let text = String::from_utf8_lossy(entry).into_owned();
+            let port = text.trim_matches(['{', '}']).len() as u16;
+            seen.push(text);
+            Ok((port > 0).then(|| Member::at(Scheme::Http, "a", port)))
+        });
+        let ports: Vec<u16> = members.unwrap().iter().map(|member| member.port).collect();
+        (ports, seen.join(" "))
+    };
+    assert_eq!(
+        read(r#"[{"a":1}, {"bb":2},{}]"#),
+        (vec![5, 6], r#"{"a":1} {"bb":2} {}"#.into())
+    );
+    assert_eq!(
+        read(r#" [ {"bb":2} , {"a":1},{}]"#),
+        (vec![6, 5], String::new())
+    );
+    assert_eq!(
+        read(r#"[{"a":1},{"ccc":3}]"#),
+        (vec![5, 7], r#"{"ccc":3}"#.into())
+    );
+    assert_eq!(
+        read(r#"[{"bb":2}]"#),
+        (vec![6], r#"{"bb":2}"#.into()),
+        "it was away"
+    );
+    assert_eq!(
+        read(r#"[{"bb":2},{"bb":2}]"#),
+        (vec![6, 6], r#"{"bb":2}"#.into())
+    );
+    assert_eq!(read("[]"), (vec![], String::new()));
+}
+
+#[test]
+fn what_is_no_list_is_refused() {
+    let broken = [
+        "", "null", "{}", "7", "[", "[,]", "[1,]", "[1 2]", "[1]]", "[1", "[1,", r#"["a]"#, "[1]x",
+        "[}]",
+    ];
+    for body in broken {
+        let read = Unchanged::default().members(body.as_bytes(), |_| Ok(None));
+        assert!(
+            read.unwrap_err().starts_with("not a list of instances: "),
+            "{body:?}"
+        );
+    }
+}
+
+#[test]
+fn an_entry_that_cannot_be_a_member_fails_the_answer_each_time() {
+    let mut unchanged = Unchanged::default();
+    for _ in 0..2 {
+        let read = unchanged.members(b"[1,2]", |entry| match entry {
+            b"2" => Err("no".into()),
+            _ => Ok(None),
+        });
+        assert_eq!(read, Err("no".to_owned()));
+    }
+}
+
 // === Cursor ===
 
 #[test]

@@ -32,7 +32,7 @@ fn query() -> Query {
 }
 
 fn read(body: &str) -> Result<Vec<Member>, String> {
-    members(body.as_bytes(), &query(), true)
+    members(body.as_bytes(), &query(), true, &mut Unchanged::default())
 }
 
 /// One instance whose `Checks` are these and whose weights are 7 and 3.
@@ -61,7 +61,7 @@ fn instances_become_members() {
         replica_group_label: Some("shard".into()),
         ..query()
     };
-    let members = members(TWO.as_bytes(), &query, true).unwrap();
+    let members = members(TWO.as_bytes(), &query, true, &mut Unchanged::default()).unwrap();
     let [first, second] = &members[..] else {
         panic!("{members:?}")
     };
@@ -133,8 +133,8 @@ fn the_worst_check_decides() {
         (r#"[{"CheckID": "x", "Status": "Passing"}]"#.to_owned(), "Passing", NotReady, NotReady, 7),
     ] {
         let body = with_checks(&checks);
-        let lax = members(body.as_bytes(), &query(), true).unwrap();
-        let strict = members(body.as_bytes(), &query(), false).unwrap();
+        let lax = members(body.as_bytes(), &query(), true, &mut Unchanged::default()).unwrap();
+        let strict = members(body.as_bytes(), &query(), false, &mut Unchanged::default()).unwrap();
         let label = lax[0].labels.get("status").map_or("", |text| text);
         assert_eq!(label, status, "{checks}");
         assert_eq!(lax[0].ready, ready, "{checks}");

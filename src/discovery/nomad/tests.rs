@@ -69,7 +69,7 @@ fn instances_become_members() {
         scheme: Some(Scheme::Https),
         ..query()
     };
-    let members = members(TWO.as_bytes(), &query).unwrap();
+    let members = members(TWO.as_bytes(), &query, &mut Unchanged::default()).unwrap();
     let [first, second] = &members[..] else {
         panic!("{members:?}")
     };
@@ -116,7 +116,9 @@ fn all_tags_of_the_query_are_needed() {
             tags: tags.iter().map(|tag| (*tag).into()).collect(),
             ..query()
         };
-        members(TWO.as_bytes(), &query).unwrap().len()
+        members(TWO.as_bytes(), &query, &mut Unchanged::default())
+            .unwrap()
+            .len()
     };
     assert_eq!(count(&[]), 2);
     assert_eq!(count(&["blue"]), 1);
@@ -145,20 +147,26 @@ fn an_instance_that_cannot_be_a_member_fails_all_if_it_is_asked_for() {
         r#""Address": "a b", "Port": 80"#,
     ] {
         let body = with(fields);
-        let error = members(body.as_bytes(), &query()).unwrap_err();
+        let error = members(body.as_bytes(), &query(), &mut Unchanged::default()).unwrap_err();
         assert!(error.contains("\"bad\""), "{error}");
-        let others = members(body.as_bytes(), &tagged).unwrap();
+        let others = members(body.as_bytes(), &tagged, &mut Unchanged::default()).unwrap();
         assert_eq!(others.len(), 1, "{fields}");
     }
     let typed = with(r#""Address": "192.0.2.9", "Port": "80""#);
-    assert!(members(typed.as_bytes(), &tagged).is_err());
+    assert!(members(typed.as_bytes(), &tagged, &mut Unchanged::default()).is_err());
 }
 
 #[test]
 fn what_is_no_list_is_no_answer() {
-    assert_eq!(members(b"[]", &query()).unwrap(), []);
+    assert_eq!(
+        members(b"[]", &query(), &mut Unchanged::default()).unwrap(),
+        []
+    );
     for body in ["", "null", "{}", "[", "[null]", "[1]", "Permission denied"] {
-        assert!(members(body.as_bytes(), &query()).is_err(), "{body:?}");
+        assert!(
+            members(body.as_bytes(), &query(), &mut Unchanged::default()).is_err(),
+            "{body:?}"
+        );
     }
 }
 

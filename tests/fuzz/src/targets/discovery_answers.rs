@@ -54,8 +54,13 @@ fn run(input: &[u8], _: &mut Random) {
         ..Query::default()
     };
     blocking::index(Some(input));
-    check(consul::members(input, &query, true));
-    check(nomad::members(input, &query));
+    // Twice: what an entry came to is kept for the next answer.
+    let mut unchanged = blocking::Unchanged::default();
+    let first = consul::members(input, &query, true, &mut unchanged);
+    let again = consul::members(input, &query, true, &mut unchanged);
+    assert_eq!(first, again, "the same answer, twice");
+    check(first);
+    check(nomad::members(input, &query, &mut blocking::Unchanged::default()));
     is_plain(
         docker::containers::parse(input, &query, &Place::Here)
             .err()
