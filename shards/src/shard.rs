@@ -450,15 +450,10 @@ fn keep_house(shard: &Rc<Shard>) {
     });
 }
 
-/// Runs one shard until it is drained or the control core is gone.
-pub(crate) async fn run(end: ShardEnd, shards: u32) {
-    let ShardEnd {
-        id,
-        mut commands,
-        events,
-    } = end;
+/// A shard that serves nothing yet.
+fn idle(id: ShardId, shards: u32, events: Sender<(ShardId, Event)>) -> Rc<Shard> {
     let dog = Watchdog::new(DEADLINE_TICK);
-    let shard = Rc::new(Shard {
+    Rc::new(Shard {
         id,
         shards,
         buffers: Buffers::default(),
@@ -475,7 +470,17 @@ pub(crate) async fn run(end: ShardEnd, shards: u32) {
         doors_opened: Cell::new(0),
         expiring: Cell::new(false),
         events,
-    });
+    })
+}
+
+/// Runs one shard until it is drained or the control core is gone.
+pub(crate) async fn run(end: ShardEnd, shards: u32) {
+    let ShardEnd {
+        id,
+        mut commands,
+        events,
+    } = end;
+    let shard = idle(id, shards, events);
     keep_house(&shard);
     let mut prepared: Option<Prepared> = None;
     while let Some(command) = commands.recv().await {

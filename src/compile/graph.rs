@@ -56,6 +56,8 @@ pub(super) struct Member {
     pub(super) weight: u32,
     /// Where it is written.
     pub(super) at: Path,
+    /// A rule does not name it: it leads back to the routes, which may lead here.
+    pub(super) by_routes: bool,
 }
 
 impl Graph {
@@ -72,10 +74,12 @@ impl Graph {
                 Live::Prometheus | Live::ReverseProxy | Live::Rule => None,
             };
             let rule = rules.of(entry.written.rule_name.as_deref());
-            let targets = rule
-                .filter(|_| live == Live::Rule)
-                .map(|rule| rule.targets.clone());
-            graph.rules.push(targets.unwrap_or_default());
+            let rule = rule.filter(|_| live == Live::Rule);
+            let mut targets = rule.map(|rule| rule.targets.clone()).unwrap_or_default();
+            if let Some(at) = rule.and_then(|rule| rule.to_routes.as_ref()) {
+                targets.extend(routed(roster, at));
+            }
+            graph.rules.push(targets);
             graph.pools.push(pool);
         }
         graph.find_loops(context, roster);
@@ -133,11 +137,10 @@ impl Graph {
         };
         // Rules may lead in circles.
         known[id.index()] = Some(Duration::ZERO);
-        let below = self.below(id);
-        let timeout = match (own, self.pool(id).is_some() || !below.is_empty()) {
+        let below = || self.below(id).iter().filter(|member| !member.by_routes);
+        let timeout = match (own, self.pool(id).is_some() || below().next().is_some()) {
             (Some(Period(own)), _) => own,
-            (None, true) => below
-                .iter()
+            (None, true) => below()
                 .map(|member| self.timeout_below(roster, member.backend, known))
                 .chain(written.and_then(|backend| discovered_timeout(roster, backend)))
                 .max()
@@ -353,10 +356,39 @@ fn report_loop(
     let (first, next) = way[0];
     let member = graph.below(id(first)).get(next.wrapping_sub(1));
     let at = member.map_or_else(|| pool_path(names[0]), |member| member.at.clone());
-    match way.iter().any(|(at, _)| graph.pools[*at].is_some()) {
-        true => context.fail_value(&at, Fault::Cycle { cycle }),
-        false => rules::warn_of_circle(context, &at, cycle),
+    let of_routes = way.iter().find_map(|(at, next)| {
+        let followed = graph.below(id(*at)).get(next.wrapping_sub(1))?;
+        followed.by_routes.then(|| followed.at.clone())
+    });
+    let has_pool = way.iter().any(|(at, _)| graph.pools[*at].is_some());
+    match (has_pool, of_routes) {
+        (true, Some(at)) => context.fail_value(&at, Fault::CycleOfRoutes { cycle }),
+        (true, None) => context.fail_value(&at, Fault::Cycle { cycle }),
+        (false, None) => rules::warn_of_circle(context, &at, cycle),
+        // What the rule makes of the request decides where the routes lead then, so it may well end.
+        (false, Some(_)) => {}
     }
+}
+
+/// Backends that routes may lead to, for a rule that leads to the routes at this place.
+fn routed<'r>(roster: &'r Roster<'_>, at: &'r Path) -> impl Iterator<Item = Member> + 'r {
+    let is_routed = |written: &Backend| {
+        let is_default = written.is_default == Some(true);
+        let is_hosted = written
+            .hosts
+            .as_ref()
+            .is_some_and(|hosts| !hosts.is_empty());
+        is_default || is_hosted || written.path_routing_disabled != Some(true)
+    };
+    let all = roster
+        .live()
+        .filter(move |(_, _, entry)| is_routed(entry.written));
+    all.map(|(backend, _, _)| Member {
+        backend,
+        weight: 1,
+        at: at.clone(),
+        by_routes: true,
+    })
 }
 
 /// Path of an ALB's pool.
@@ -438,6 +470,7 @@ fn members(
                 backend,
                 weight: weight.unwrap_or(0).max(1),
                 at: here,
+                by_routes: false,
             }),
             Ok(None) => {}
             Err(fault) => context.fail_value(&named_at, fault),
@@ -473,6 +506,7 @@ fn targets(
                 backend,
                 weight: 1,
                 at,
+                by_routes: false,
             }),
             Ok(_) => {}
             Err(Fault::SelfMember) => context.fail_value(&at, Fault::SelfRoute),

@@ -93,7 +93,8 @@ fn below(graph: &Graph, alb: BackendId) -> Vec<BackendId> {
     let mut seen = HashSet::from([alb]);
     let mut open = vec![alb];
     while let Some(next) = open.pop() {
-        for member in graph.below(next) {
+        // Who is reached by a route meets the guards of that route.
+        for member in graph.below(next).iter().filter(|m| !m.by_routes) {
             if seen.insert(member.backend) {
                 found.push(member.backend);
                 open.push(member.backend);

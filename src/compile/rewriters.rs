@@ -69,8 +69,9 @@ impl Rewriters {
             .map(|(name, written)| (name.as_str(), steps(context, name, written)))
             .collect();
         for (name, _) in written {
-            let mut flat = Vec::new();
-            let is_whole = flatten(context, &steps, &mut vec![name.as_str()], &mut flat);
+            let (mut flat, mut passed) = (Vec::new(), 0);
+            let way = &mut vec![name.as_str()];
+            let is_whole = flatten(context, &steps, way, (&mut flat, &mut passed));
             let rewriter = is_whole.then(|| {
                 Arc::new(Rewriter {
                     name: name.as_str().into(),
@@ -178,12 +179,13 @@ fn masked(texts: &[String]) -> Vec<String> {
     texts.iter().enumerate().map(shown).collect()
 }
 
-/// Puts the steps of the last of `way`, and of what they chain to, behind `flat`; false when that cannot be.
+/// Puts the steps of the last of `way`, and of what they chain to, behind `flat`; false when that cannot be. `passed`
+/// counts chains too: some that do nothing would take for ever else.
 fn flatten<'a>(
     context: &mut Context<'_>,
     all: &'a [(&'a str, Option<Vec<Step>>)],
     way: &mut Vec<&'a str>,
-    flat: &mut Vec<Instruction>,
+    (flat, passed): (&mut Vec<Instruction>, &mut usize),
 ) -> bool {
     let name = way.last().copied().unwrap_or_default();
     let found = all.iter().find(|(known, _)| *known == name);
@@ -192,16 +194,19 @@ fn flatten<'a>(
     };
     let mut is_whole = true;
     for step in steps {
+        *passed += 1;
+        if *passed > INSTRUCTIONS_MAX {
+            // Said once: on the way back it is the same.
+            if *passed == INSTRUCTIONS_MAX + 1 {
+                let reason = format!("more than {INSTRUCTIONS_MAX} instructions, chains included");
+                let at = Path::of(&["request_rewriters", way[0]]);
+                context.fail_key(&at, Fault::Rewriter { reason });
+            }
+            return false;
+        }
         let (next, at) = match step {
             Step::Does(instruction) => {
                 flat.push(instruction.clone());
-                if flat.len() > INSTRUCTIONS_MAX {
-                    let reason =
-                        format!("more than {INSTRUCTIONS_MAX} instructions, chains included");
-                    let at = Path::of(&["request_rewriters", way[0]]);
-                    context.fail_key(&at, Fault::Rewriter { reason });
-                    return false;
-                }
                 continue;
             }
             Step::Chains(next, at) => (next.as_str(), at),
@@ -216,7 +221,7 @@ fn flatten<'a>(
             format!("unknown rewriter {next:?}{hint}")
         } else {
             way.push(next);
-            is_whole &= flatten(context, all, way, flat);
+            is_whole &= flatten(context, all, way, (flat, passed));
             way.pop();
             continue;
         };

@@ -46,6 +46,8 @@ pub(super) struct Compiled {
     pub(super) rule: Arc<Rule>,
     /// Backends that it leads to, each at its first mention.
     pub(super) targets: Vec<Member>,
+    /// Where it first says that it leads back to the routes, if it does.
+    pub(super) to_routes: Option<Path>,
 }
 
 /// What every part of a rule's compilation needs.
@@ -53,6 +55,7 @@ struct Scene<'s, 'a> {
     roster: &'s Roster<'a>,
     rewriters: &'s Rewriters,
     targets: Vec<Member>,
+    to_routes: Option<Path>,
 }
 
 impl Rules {
@@ -75,11 +78,13 @@ impl Rules {
                 roster,
                 rewriters,
                 targets: Vec::new(),
+                to_routes: None,
             };
             let rule = rule(context, &mut scene, (name, written));
             let compiled = rule.map(|rule| Compiled {
                 rule: Arc::new(rule),
                 targets: scene.targets,
+                to_routes: scene.to_routes,
             });
             all.names.push((name.clone(), compiled));
         }
@@ -168,12 +173,11 @@ fn rule(
         Outcome::Redirect(redirect) => redirect.location.has_tokens(),
         Outcome::Backend(_) | Outcome::Frontend => false,
     };
+    let outcomes = cases.iter().filter_map(|case| case.outcome.as_ref());
+    // Of a case that only rewrites, the rule's own redirect is sent.
     let captures = uses(&egress)
         || cases.iter().any(|case| uses(&case.rewriter))
-        || cases
-            .iter()
-            .filter_map(|case| case.outcome.as_ref())
-            .any(sends);
+        || outcomes.chain(&default).any(sends);
     Some(Rule {
         name: name.into(),
         ingress,
@@ -378,6 +382,7 @@ fn target(
     name: &str,
 ) -> Result<Outcome, ()> {
     if name == FRONTEND {
+        scene.to_routes.get_or_insert_with(|| at.clone());
         return Ok(Outcome::Frontend);
     }
     let member = name.to_owned();
@@ -388,6 +393,7 @@ fn target(
                     backend,
                     weight: 1,
                     at: at.clone(),
+                    by_routes: false,
                 });
             }
             return Ok(Outcome::Backend(backend));

@@ -231,6 +231,10 @@ pub enum Fault {
     },
     #[error("these ALBs lead back to themselves: {cycle}")]
     Cycle { cycle: String },
+    #[error(
+        "a rule that is a member of an ALB, or below one, may not lead to the frontend, whose routes lead back to that ALB: {cycle}; name a backend, or set path_routing_disabled on the ALB if no route is to lead there"
+    )]
+    CycleOfRoutes { cycle: String },
     #[error("ALBs are nested more than {levels_max} levels deep here")]
     TooManyHops { levels_max: usize },
     #[error("{member:?} is a template; only discovery makes members of it")]

@@ -1,5 +1,7 @@
 //! What a regular expression has captured, for the rewriters of one rule. Contract: rule page, 11.
 
+use std::borrow::Cow;
+
 use regex::bytes::Regex;
 
 use crate::limits::MATCHED_BYTES_MAX;
@@ -15,18 +17,19 @@ pub(crate) struct Captures<'r> {
 }
 
 impl<'r> Captures<'r> {
-    /// Of the first match; `None` when there is none.
+    /// Of the first match; `None` when there is none, or the input is too long to keep.
     pub(super) fn of(regex: &'r Regex, input: &[u8]) -> Option<Captures<'r>> {
         if input.len() > MATCHED_BYTES_MAX {
             return None;
         }
-        let found = regex.captures(input)?;
+        let input = as_text(input);
+        let found = regex.captures(&input)?;
         let groups = found.iter();
         let groups = groups.map(|group| group.map(|group| (group.start(), group.end())));
         Some(Captures {
             regex,
             groups: groups.collect(),
-            text: input.to_vec(),
+            text: input.into_owned(),
         })
     }
 
@@ -42,6 +45,15 @@ impl<'r> Captures<'r> {
         };
         let group = self.groups.get(number)?;
         Some(group.map_or(&[][..], |(start, end)| &self.text[start..end]))
+    }
+}
+
+/// What a regular expression looks at: bytes that are no UTF-8 are U+FFFD, as they are for the engine of the contract,
+/// so that a dot matches them. Contract: rule page, 11.
+pub(super) fn as_text(input: &[u8]) -> Cow<'_, [u8]> {
+    match String::from_utf8_lossy(input) {
+        Cow::Borrowed(_) => input.into(),
+        Cow::Owned(text) => text.into_bytes().into(),
     }
 }
 

@@ -8,9 +8,9 @@ use md5::{Digest as _, Md5};
 use sha1::Sha1;
 use xxhash_rust::xxh3::xxh3_64;
 
-use crate::limits::MATCHED_BYTES_MAX;
 use crate::plan::{Check, Comparison, Digest, Operation};
 use crate::rewrite::find;
+use crate::rule::captures::as_text;
 
 /// The result of a check: `true`, `false`, a number, a digest; empty where the input cannot be read.
 pub(super) fn check(check: &Check, input: &[u8]) -> Cow<'static, [u8]> {
@@ -49,8 +49,7 @@ fn truth(operation: &Operation, input: &[u8]) -> Option<bool> {
         Operation::Contains(text) => find(input, text.as_bytes()).is_some(),
         Operation::Prefix(text) => input.starts_with(text.as_bytes()),
         Operation::Suffix(text) => input.ends_with(text.as_bytes()),
-        Operation::Matches(_) if input.len() > MATCHED_BYTES_MAX => return None,
-        Operation::Matches(regex) => regex.is_match(input),
+        Operation::Matches(regex) => regex.is_match(&as_text(input)),
         Operation::DigestIs(kind, text) => digest(*kind, input) == text.as_bytes(),
         Operation::Number(comparison, operand) => {
             let input = float(input)?;
@@ -186,10 +185,16 @@ mod tests {
     }
 
     #[test]
-    fn a_long_input_is_not_matched() {
-        let regex = || regex::bytes::Regex::new("a").expect("a regex");
+    fn an_input_matches_whatever_its_length_and_its_bytes() {
+        let regex = || regex::bytes::Regex::new("^/a(/.*)?$").expect("a regex");
         let matches = || Operation::Matches(Box::new(regex()));
-        assert_eq!(result(matches(), &"a".repeat(MATCHED_BYTES_MAX)), "true");
-        assert_eq!(result(matches(), &"a".repeat(MATCHED_BYTES_MAX + 1)), "");
+        let long = format!("/a/{}", "x".repeat(20_000));
+        assert_eq!(result(matches(), &long), "true");
+        let check = Check {
+            operation: matches(),
+            negated: false,
+        };
+        assert_eq!(&*super::check(&check, b"/a/x\xff"), b"true");
+        assert_eq!(&*super::check(&check, b"/a\xff"), b"false");
     }
 }

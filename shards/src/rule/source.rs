@@ -20,8 +20,8 @@ pub(super) fn value<'q>(source: &Source, request: &'q Request<'_>) -> Cow<'q, [u
         }
         Source::Query => request.query().unwrap_or_default().into(),
         Source::Method => request.method_text().into(),
-        Source::Host => bytes(request.host()),
-        Source::Hostname => bytes(request.hostname()),
+        Source::Host => lower(bytes(request.host())),
+        Source::Hostname => lower(bytes(request.hostname())),
         Source::Port => request.port().to_string().into_bytes().into(),
         Source::Scheme => request.scheme().as_bytes().into(),
         Source::Url => url(request, true).into(),
@@ -36,10 +36,18 @@ fn bytes(text: Cow<'_, str>) -> Cow<'_, [u8]> {
     }
 }
 
+/// Names of hosts have no case, and a client chooses how it writes them.
+fn lower(host: Cow<'_, [u8]>) -> Cow<'_, [u8]> {
+    match host.iter().any(u8::is_ascii_uppercase) {
+        true => host.to_ascii_lowercase().into(),
+        false => host,
+    }
+}
+
 fn url(request: &Request<'_>, with_query: bool) -> Vec<u8> {
     let mut url = request.scheme().as_bytes().to_vec();
     url.extend_from_slice(b"://");
-    url.extend_from_slice(request.host().as_bytes());
+    url.extend_from_slice(&lower(bytes(request.host())));
     url.extend_from_slice(request.path());
     if let Some(query) = request.query().filter(|_| with_query) {
         url.push(b'?');

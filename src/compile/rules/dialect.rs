@@ -1,8 +1,8 @@
 //! Regular expressions as the contract writes them (RE2 of Go), for the engine that runs them.
 //!
 //! Both take time that grows with the input alone. What only the former knows is written anew: `\Q…\E`, octal
-//! characters, braces that count nothing, and brackets and signs in classes that mean sets here. Contract: rule page,
-//! 11 ("dialect").
+//! characters, braces that count nothing, brackets and signs in classes that mean sets here, and `\d`, `\w`, `\s` and
+//! `\b`, which are of ASCII there. Contract: rule page, 11 ("dialect").
 
 use regex::bytes::{Regex, RegexBuilder};
 
@@ -49,7 +49,7 @@ fn translated(text: &str) -> String {
             continue;
         }
         let taken = match sign {
-            '\\' => escape(rest, &mut out),
+            '\\' => escape(rest, in_class, &mut out),
             '[' if !in_class => {
                 in_class = true;
                 class_begin(rest, &mut out)
@@ -95,7 +95,22 @@ fn class_begin(rest: &str, out: &mut String) -> usize {
 }
 
 /// What begins with a backslash; returns how much of it was taken.
-fn escape(rest: &str, out: &mut String) -> usize {
+fn escape(rest: &str, in_class: bool, out: &mut String) -> usize {
+    let of_ascii = match rest.as_bytes().get(1) {
+        Some(b'd') => Some("[0-9]"),
+        Some(b'D') => Some("[^0-9]"),
+        Some(b'w') => Some("[0-9A-Za-z_]"),
+        Some(b'W') => Some("[^0-9A-Za-z_]"),
+        Some(b's') => Some("[\\t\\n\\f\\r ]"),
+        Some(b'S') => Some("[^\\t\\n\\f\\r ]"),
+        Some(b'b') if !in_class => Some("(?-u:\\b)"),
+        Some(b'B') if !in_class => Some("(?-u:\\B)"),
+        _ => None,
+    };
+    if let Some(written) = of_ascii {
+        out.push_str(written);
+        return 2;
+    }
     let digits: String = rest[1..]
         .chars()
         .take(3)
@@ -136,7 +151,7 @@ mod tests {
 
     #[test]
     fn expressions_of_the_contract_match_as_there() {
-        let rows: [(&str, &str, bool); 18] = [
+        let rows: [(&str, &str, bool); 27] = [
             (r"^.*\/writer.*$", "/example/writer/1", true),
             (
                 r#"\{mylabel="(?P<tenant>[a-z0-9]{3})"\}"#,
@@ -159,6 +174,19 @@ mod tests {
             ("[a[b]c", "[c", true),
             ("^[]a]+$", "]a", true),
             ("[x&&y]", "&", true),
+            (r"^\d$", "7", true),
+            (r"^\d$", "\u{661}", false),
+            (r"^\w+$", "az_09", true),
+            (r"^\w$", "é", false),
+            (r"^[\w-]+$", "a-b", true),
+            (r"^[^\W_]+$", "a", true),
+            (r"^[\s\S]$", "é", true),
+            (r"é\b", "é", false),
+            (
+                r"^\w{1,32}/\w{32}$",
+                "t/0123456789abcdef0123456789abcdef",
+                true,
+            ),
         ];
         for (text, input, expected) in rows {
             let regex = compile(text).unwrap_or_else(|reason| panic!("{text}: {reason}"));
@@ -180,7 +208,7 @@ mod tests {
             let reason = compile(text).expect_err("it is refused");
             assert!(reason.contains(expected), "{text}: {reason}");
         }
-        let large = compile(r"(\w{100}){100}").expect_err("it is too large");
+        let large = compile(r"(\pL{100}){100}").expect_err("it is too large");
         assert!(large.contains("once compiled"), "{large}");
         let long = compile(&"a".repeat(5000)).expect_err("it is too long");
         assert!(long.contains("longer than"), "{long}");

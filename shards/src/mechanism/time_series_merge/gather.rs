@@ -309,6 +309,37 @@ fn fan_out<'a>(
     Fanout::new(members, at_once)
 }
 
+/// Asks an origin what was made for it.
+async fn ask_origin(
+    (asking, made): (&Asking<'_>, &Made<'_>),
+    settings: &Alb,
+    (backend, passage): (&Arc<Backend>, &Passage<'_>),
+    room: Room<'_>,
+) -> Result<Fetched, MemberFailure> {
+    let BackendKind::Origin(origin) = &backend.kind else {
+        return Err(MemberFailure::Internal);
+    };
+    let room = Room {
+        bytes_max: room.bytes_max.min(backend.capture_bytes_max),
+        ..room
+    };
+    let question = made.question(asking, passage.clone());
+    let asking_it = question.of_origin((backend, origin), passage, &made.body);
+    let ask = match passage.authority() {
+        None => asking_it.await,
+        // Where that is may have to be found out first.
+        Some(_) => {
+            let in_time = within(time_left(asking, settings), asking_it).await;
+            in_time.ok_or(MemberFailure::TimedOut)?
+        }
+    };
+    let ask = ask.map_err(|_| MemberFailure::Unreachable)?;
+    let limit = origin.timeout.min(time_left(asking, settings));
+    let mut fetched = Box::pin(fetch(ask, room, limit)).await?;
+    fetched.injected_labels = backend.injected_labels().to_vec();
+    Ok(fetched)
+}
+
 /// Asks one member, which may itself be an ALB, this request.
 pub(super) async fn ask_member(
     asking: &Asking<'_>,
@@ -353,28 +384,7 @@ pub(super) async fn ask_member(
     };
     let mut fetched = match terminal {
         Terminal::Origin(backend) => {
-            let BackendKind::Origin(origin) = &backend.kind else {
-                return Err(MemberFailure::Internal);
-            };
-            let room = Room {
-                bytes_max: room.bytes_max.min(backend.capture_bytes_max),
-                ..room
-            };
-            let question = made.question(asking, passage.clone());
-            let asking_it = question.of_origin((backend, origin), &passage, &made.body);
-            let ask = match passage.authority() {
-                None => asking_it.await,
-                // Where that is may have to be found out first.
-                Some(_) => {
-                    let in_time = within(time_left(asking, settings), asking_it).await;
-                    in_time.ok_or(MemberFailure::TimedOut)?
-                }
-            };
-            let ask = ask.map_err(|_| MemberFailure::Unreachable)?;
-            let limit = origin.timeout.min(time_left(asking, settings));
-            let mut fetched = Box::pin(fetch(ask, room, limit)).await?;
-            fetched.injected_labels = backend.injected_labels().to_vec();
-            fetched
+            ask_origin((asking, &made), settings, (backend, &passage), room).await?
         }
         Terminal::Merge(inner) => {
             let read = draft.as_ref().and_then(|_| {
