@@ -119,12 +119,12 @@ fi
 
 # It is in no current archive, so an old one has to be reached; without, its stand-in of the tests is asked.
 if [[ $purpose = test ]] && ! "$(dirname "$0")/../tests/wire/get_consul.sh"; then
-    say "Consul cannot be had: the tests of discovery by Consul run against their own stand-in"
+    say "Consul cannot be had: the tests of discovery by Consul run against their own stand-in, and fail where CI is set"
 fi
 
 # === moto
 
 if [[ $purpose = test ]] && ! "$(dirname "$0")/../tests/wire/get_moto.sh"; then
-    say "moto cannot be had: the tests of discovery by AWS that need it run against nothing, and say so"
+    say "moto cannot be had: the tests of discovery by AWS that need it run against nothing, say so, and fail where CI is set"
 fi
 say "ready for $purpose"

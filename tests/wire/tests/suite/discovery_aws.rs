@@ -3,8 +3,8 @@
 use ringway_wire::{Origin, Request, Ringway, Setup, eventually};
 use serde_json::{Value, json};
 
-use crate::discovery_moto::{Moto, gateway, moto};
-use crate::discovery_stub::{Board, everywhere, form, json_of, text_of};
+use crate::discovery_moto::{Moto, gateway, gateway_of_small_pages, moto};
+use crate::discovery_stub::{Board, broken_off, everywhere, form, is_last, json_of, text_of};
 use crate::discovery_support::{
     LEFT_OUT, becomes, errors, excluded, garbage, is_listed, is_read, is_rejected, lines, outage,
     row, sections, snapshots, stays, tables,
@@ -165,6 +165,47 @@ fn is_no_empty_cluster(ringway: &Ringway, aws: &str, address: std::net::SocketAd
 }
 
 #[test]
+fn filters_and_tags_choose_instances_of_moto_on_all_pages() {
+    let Some(moto) = moto(None) else { return };
+    let origin = everywhere();
+    let port = origin.address().port();
+    let region = "us-east-2";
+    let subnet = moto.subnet(region, "127.4.0.0/16");
+    let run = |octet: u8| moto.instance(region, &subnet, &format!("127.4.0.{octet}"), Some(port));
+    let ids = [5, 6, 7, 8, 9].map(run);
+    let tag = |id: &str, key: &str, value: &str| moto.tag(region, id, key, value);
+    for id in &ids[1..] {
+        tag(id, "tier", "front");
+    }
+    tag(&ids[2], "role", "api");
+    tag(&ids[3], "role", "db");
+    let gate = gateway_of_small_pages(moto.address());
+    let aws = format!("service: ec2, region: {region}, {KEYS}");
+    let filters = "filters: {'tag:role': [web, api], instance-type: [t3.small]}";
+    let query = format!("query: {{tags: [tier], {filters}, port_label: web-port}}");
+    let ringway = setup(gate.address(), &aws, &query).start();
+    becomes(&ringway, &["127.4.0.6", "127.4.0.7", "127.4.0.9"]);
+    assert_eq!(snapshots(&ringway, "applied"), 1.0, "they came at once");
+    let asked = gate.requests();
+    let further = asked.iter().filter(|one| one.text().contains("NextToken="));
+    assert!(further.count() >= 3, "four fit the filters");
+    tag(&ids[3], "role", "web");
+    becomes(
+        &ringway,
+        &["127.4.0.6", "127.4.0.7", "127.4.0.8", "127.4.0.9"],
+    );
+    // A tag counts whatever its value.
+    tag(&ids[0], "tier", "");
+    tag(&ids[4], "role", "db");
+    becomes(
+        &ringway,
+        &["127.4.0.5", "127.4.0.6", "127.4.0.7", "127.4.0.8"],
+    );
+    assert_eq!(excluded(&ringway), 0.0, "who is not chosen is not left out");
+    ringway.stop();
+}
+
+#[test]
 fn moto_checks_signatures_and_credentials_may_be_rotated() {
     /// Set-up calls that are not checked: a network, an instance, a user with a policy and a key.
     const FREE: usize = 7;
@@ -208,6 +249,8 @@ struct Account {
     page: usize,
     /// What is sent in place of pages from this one on.
     fault: Option<(usize, Vec<u8>)>,
+    /// What is sent in place of descriptions.
+    undescribed: Option<Vec<u8>>,
     /// Most ARNs that came at once.
     batch: usize,
     /// ARNs that are listed and cannot be described.
@@ -318,23 +361,12 @@ impl Account {
         if let Some(fault) = self.fault_at(at) {
             return fault;
         }
-        let page: String = self
-            .hosts
-            .iter()
-            .skip(at)
-            .take(self.page)
-            .map(Host::instance)
-            .collect();
-        let next = match at + self.page < self.hosts.len() {
+        let rest = self.hosts.get(at..).unwrap_or_default();
+        let next = match self.page < rest.len() {
             true => format!("<nextToken>{}</nextToken>", at + self.page),
             false => String::new(),
         };
-        let body = format!(
-            "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<DescribeInstancesResponse \
-             xmlns=\"http://ec2.amazonaws.com/doc/2016-11-15/\"><requestId>0</requestId>\
-             <reservationSet>{page}</reservationSet>{next}</DescribeInstancesResponse>"
-        );
-        text_of(200, &body)
+        ec2_page(&rest[..rest.len().min(self.page)], &next)
     }
 
     fn ecs(&mut self, request: &Request) -> Vec<u8> {
@@ -369,6 +401,9 @@ impl Account {
     }
 
     fn describe(&mut self, body: &Value) -> Vec<u8> {
+        if let Some(fault) = &self.undescribed {
+            return fault.clone();
+        }
         let asked = body["tasks"].as_array().expect("a list");
         self.batch = self.batch.max(asked.len());
         if asked.len() > 100 {
@@ -386,6 +421,16 @@ impl Account {
             .collect();
         json_of(200, &json!({"tasks": tasks, "failures": failures}))
     }
+}
+
+fn ec2_page(hosts: &[Host], next: &str) -> Vec<u8> {
+    let page: String = hosts.iter().map(Host::instance).collect();
+    let body = format!(
+        "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<DescribeInstancesResponse \
+         xmlns=\"http://ec2.amazonaws.com/doc/2016-11-15/\"><requestId>0</requestId>\
+         <reservationSet>{page}</reservationSet>{next}</DescribeInstancesResponse>"
+    );
+    text_of(200, &body)
 }
 
 fn ecs_error(code: &str, message: &str) -> Vec<u8> {
@@ -410,13 +455,21 @@ fn start(service: &str, hosts: Vec<Host>, discovery: &str) -> (Board<Account>, O
     let own = account.clone();
     let is_ec2 = service == "ec2";
     let scope = format!("/eu-west-1/{service}/aws4_request");
-    let origin = Origin::answering(move |request| {
+    let answer = move |request: &Request| {
         let signed = request.header("authorization").unwrap_or_default();
         assert!(signed.contains(&scope), "{signed}");
         own.with(|own| match is_ec2 {
             true => own.ec2(request),
             false => own.ecs(request),
         })
+    };
+    let origin = Origin::start(move |conn| {
+        while let Some(request) = conn.request() {
+            let answer = answer(&request);
+            if !conn.send(&answer) || is_last(&answer) {
+                break;
+            }
+        }
     });
     let aws = format!("service: {service}, region: eu-west-1, {KEYS}");
     let ringway = setup(origin.address(), &aws, discovery).start();
@@ -495,15 +548,88 @@ fn answers_of_ec2_that_are_no_list_change_nothing() {
 }
 
 #[test]
-fn no_instances_are_rejected_below_min_members() {
+fn an_answer_of_ec2_that_breaks_off_changes_nothing() {
+    let origin = everywhere();
+    let all = hosts([2, 3], origin.address().port());
+    // All of the document has come, but not all of what was announced.
+    let cut = broken_off(&ec2_page(&all[1..], ""));
+    let (account, _service, ringway) = start("ec2", all[..1].to_vec(), STUB_QUERY);
+    becomes(&ringway, &["127.0.0.2"]);
+    outage(
+        &ringway,
+        &["127.0.0.2"],
+        || account.with(|own| own.fault = Some((0, cut))),
+        || account.with(|own| own.fault = None),
+    );
+    assert_eq!(lines(&ringway, "the answer broke off"), 1);
+    ringway.stop();
+}
+
+#[test]
+fn answers_of_ecs_that_are_no_tasks_change_nothing() {
     let origin = everywhere();
     let hosts = hosts([2], origin.address().port());
-    let query = format!("min_members: 1, {STUB_QUERY}");
-    let (account, _service, ringway) = start("ec2", hosts, &query);
+    let (account, _service, ringway) = start("ecs", hosts, ECS_QUERY);
+    becomes(&ringway, &["127.0.0.2"]);
+    let before = tables(&ringway);
+    let others = || {
+        [
+            text_of(200, "<html><body>maintenance</body></html>"),
+            text_of(200, "{}"),
+            json_of(403, &json!({"taskArns": [], "tasks": []})),
+        ]
+    };
+    garbage(&ringway, &["127.0.0.2"], others(), |fault| {
+        account.with(|own| own.fault = Some((0, fault)));
+    });
+    account.with(|own| own.fault = None);
+    is_read(&ringway);
+    garbage(&ringway, &["127.0.0.2"], others(), |fault| {
+        account.with(|own| own.undescribed = Some(fault));
+    });
+    account.with(|own| own.undescribed = None);
+    is_read(&ringway);
+    stays(&ringway, &["127.0.0.2"]);
+    assert_eq!(tables(&ringway), before);
+    ringway.stop();
+}
+
+#[test]
+fn no_tasks_empty_the_pool() {
+    let origin = everywhere();
+    let hosts = hosts([2], origin.address().port());
+    let (account, _service, ringway) = start("ecs", hosts.clone(), ECS_QUERY);
+    becomes(&ringway, &["127.0.0.2"]);
+    account.with(|own| own.hosts.clear());
+    becomes(&ringway, &["502"]);
+    account.with(|own| own.hosts = hosts);
+    becomes(&ringway, &["127.0.0.2"]);
+    assert_eq!(errors(&ringway), 0.0);
+    ringway.stop();
+}
+
+/// A service that has nothing, where there must be a member.
+#[track_caller]
+fn nothing_is_rejected(service: &str, query: &str) {
+    let origin = everywhere();
+    let hosts = hosts([2], origin.address().port());
+    let query = format!("min_members: 1, {query}");
+    let (account, _service, ringway) = start(service, hosts, &query);
     becomes(&ringway, &["127.0.0.2"]);
     is_rejected(&ringway, || account.with(|own| own.hosts.clear()));
     stays(&ringway, &["127.0.0.2"]);
+    assert_eq!(errors(&ringway), 0.0);
     ringway.stop();
+}
+
+#[test]
+fn no_instances_are_rejected_below_min_members() {
+    nothing_is_rejected("ec2", STUB_QUERY);
+}
+
+#[test]
+fn no_tasks_are_rejected_below_min_members() {
+    nothing_is_rejected("ecs", ECS_QUERY);
 }
 
 /// States of a service: who is a member, and how well it is.

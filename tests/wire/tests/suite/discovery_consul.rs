@@ -2,7 +2,6 @@
 //! shows that the other is believable.
 
 use std::collections::BTreeMap;
-use std::io::Write;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -11,9 +10,10 @@ use ringway_wire::{Client, Gate, Origin, Port, Ringway, Setup, eventually, ok};
 use serde_json::{Value, json};
 
 use crate::discovery_registry::Registry;
+use crate::discovery_stub::{broken_off, text_of};
 use crate::discovery_support::{
-    all_named, becomes, errors, fails, garbage, is_listed, is_rejected, named, outage, picks,
-    sections, sections_of, stays, tables,
+    all_named, becomes, errors, fails, garbage, is_listed, is_missing, is_read, is_rejected, lines,
+    named, outage, picks, sections, sections_of, stays, tables,
 };
 
 /// One of both, with a service `web`.
@@ -37,12 +37,9 @@ fn each(test: impl Fn(&mut Consul)) {
     test(&mut Consul::Stub(stub()));
     match program() {
         Some(program) => test(&mut Consul::Agent(Agent::start(program))),
-        None => {
-            let note = "note: there is no Consul here, so its stand-in alone was asked: \
-                        tests/wire/get_consul.sh fetches it\n";
-            // Past the capture of a passing test's output.
-            drop(std::io::stderr().write_all(note.as_bytes()));
-        }
+        None => is_missing(
+            "there is no Consul here, so its stand-in alone was asked: tests/wire/get_consul.sh fetches it",
+        ),
     }
 }
 
@@ -152,6 +149,19 @@ fn stub() -> Registry {
     })
 }
 
+/// An instance as the stub tells of it.
+fn entry(id: &str, address: SocketAddr, keys: &Keys) -> Value {
+    json!({
+        "Node": {"ID": "0", "Node": "node-a", "Address": "127.0.0.1", "Datacenter": "dc1"},
+        "Service": {
+            "ID": id, "Service": "web", "Tags": keys.tags, "Address": address.ip().to_string(),
+            "Port": address.port(), "Meta": {"zone": keys.zone}, "Weights": keys.weights(),
+            "EnableTagOverride": false,
+        },
+        "Checks": [check("serfHealth", "passing"), check(&format!("check:{id}"), "passing")],
+    })
+}
+
 fn check(id: &str, status: &str) -> Value {
     json!({"Node": "node-a", "CheckID": id, "Name": id, "Status": status, "Type": "ttl"})
 }
@@ -167,6 +177,16 @@ struct Keys {
     weights: (u32, u32),
 }
 
+impl Keys {
+    fn weights(&self) -> Value {
+        let (passing, warning) = match self.weights {
+            (0, 0) => (1, 1),
+            weights => weights,
+        };
+        json!({"Passing": passing, "Warning": warning})
+    }
+}
+
 impl Consul {
     fn address(&self) -> SocketAddr {
         match self {
@@ -175,36 +195,28 @@ impl Consul {
         }
     }
 
+    fn stub(&self) -> &Registry {
+        match self {
+            Consul::Stub(stub) => stub,
+            Consul::Agent(_) => panic!("it is none of ours"),
+        }
+    }
+
     /// Registers an instance that passes its check, or changes it.
     fn register(&self, id: &str, address: SocketAddr, keys: &Keys) {
-        let (host, port) = (address.ip().to_string(), address.port());
-        let (passing, warning) = match keys.weights {
-            (0, 0) => (1, 1),
-            weights => weights,
-        };
-        let weights = json!({"Passing": passing, "Warning": warning});
-        let meta = json!({"zone": keys.zone});
         match self {
             Consul::Agent(agent) => {
                 let body = json!({
-                    "ID": id, "Name": "web", "Tags": keys.tags, "Address": host, "Port": port,
-                    "Meta": meta, "Weights": weights,
+                    "ID": id, "Name": "web", "Tags": keys.tags, "Address": address.ip().to_string(),
+                    "Port": address.port(), "Meta": {"zone": keys.zone}, "Weights": keys.weights(),
                     "Check": {"CheckID": format!("check:{id}"), "TTL": "10m", "Status": "passing"},
                 });
                 agent.put("/v1/agent/service/register", &body.to_string());
             }
             Consul::Stub(stub) => {
-                let entry = json!({
-                    "Node": {"ID": "0", "Node": "node-a", "Address": "127.0.0.1", "Datacenter": "dc1"},
-                    "Service": {
-                        "ID": id, "Service": "web", "Tags": keys.tags, "Address": host, "Port": port,
-                        "Meta": meta, "Weights": weights, "EnableTagOverride": false,
-                    },
-                    "Checks": [check("serfHealth", "passing"), check(&format!("check:{id}"), "passing")],
-                });
                 stub.change(|all| {
                     all.retain(|entry| entry["Service"]["ID"] != id);
-                    all.push(entry);
+                    all.push(entry(id, address, keys));
                 });
             }
         }
@@ -268,14 +280,23 @@ impl Consul {
     }
 
     fn discoverer(&self, interval: &str, keys: &str) -> String {
+        self.waiting_discoverer(interval, "5m", keys)
+    }
+
+    fn waiting_discoverer(&self, interval: &str, wait: &str, keys: &str) -> String {
         format!(
-            "provider: consul, http: {{endpoint: 'http://{}', interval: {interval}}}, consul: {{wait: 5m, {keys}}}",
+            "provider: consul, http: {{endpoint: 'http://{}', interval: {interval}}}, consul: {{wait: {wait}, {keys}}}",
             self.address()
         )
     }
 
     fn ringway(&self, interval: &str, keys: &str, discovery: &str) -> Ringway {
         Setup::new(sections(&self.discoverer(interval, keys), discovery)).start()
+    }
+
+    /// Ringway that nothing but an answer to a request held for a second brings news.
+    fn short_waiting_ringway(&self) -> Ringway {
+        Setup::new(sections(&self.waiting_discoverer("1h", "1s", ""), QUERY)).start()
     }
 }
 
@@ -447,11 +468,71 @@ fn an_agent_that_begins_anew_is_followed() {
 }
 
 #[test]
+fn a_wait_that_is_over_is_no_failure_and_no_change() {
+    each(|consul| {
+        let [a, b] = all_named(["a", "b"]);
+        consul.register("a", a.address(), &Keys::default());
+        let ringway = consul.short_waiting_ringway();
+        becomes(&ringway, &["a"]);
+        let before = tables(&ringway);
+        is_read(&ringway);
+        stays(&ringway, &["a"]);
+        assert_eq!(tables(&ringway), before);
+        consul.register("b", b.address(), &Keys::default());
+        becomes(&ringway, &["a", "b"]);
+        assert_eq!(errors(&ringway), 0.0);
+        ringway.stop();
+    });
+}
+
+#[test]
+fn an_index_that_goes_back_is_believed_and_everything_read_anew() {
+    let [a, b, c] = all_named(["a", "b", "c"]);
+    let consul = Consul::Stub(stub());
+    let registry = consul.stub();
+    consul.register("a", a.address(), &Keys::default());
+    let ringway = consul.short_waiting_ringway();
+    becomes(&ringway, &["a"]);
+    // The first one was plain too.
+    registry.origin.requests();
+    registry.begin_anew(vec![entry("b", b.address(), &Keys::default())]);
+    becomes(&ringway, &["b"]);
+    eventually("a plain read follows", || {
+        let request = registry.origin.next_request();
+        (!request.target.contains("index=")).then_some(())
+    });
+    let next = registry.origin.next_request();
+    assert!(next.target.contains("index=3&"), "{}", next.target);
+    consul.register("c", c.address(), &Keys::default());
+    becomes(&ringway, &["b", "c"]);
+    assert_eq!(errors(&ringway), 0.0);
+    ringway.stop();
+}
+
+#[test]
+fn an_answer_that_breaks_off_changes_nothing() {
+    let [a, b] = all_named(["a", "b"]);
+    let consul = Consul::Stub(stub());
+    consul.register("a", a.address(), &Keys::default());
+    let ringway = consul.ringway("1s", "", QUERY);
+    becomes(&ringway, &["a"]);
+    // All of the document has come, but not all of what was announced.
+    let other = json!([entry("b", b.address(), &Keys::default())]);
+    let cut = broken_off(&text_of(200, &other.to_string()));
+    outage(
+        &ringway,
+        &["a"],
+        || consul.stub().fail(cut),
+        || consul.stub().recover(),
+    );
+    assert_eq!(lines(&ringway, "the answer broke off"), 1);
+    ringway.stop();
+}
+
+#[test]
 fn an_outage_is_told_once() {
     let consul = Consul::Stub(stub());
-    let Consul::Stub(registry) = &consul else {
-        unreachable!("it was just made");
-    };
+    let registry = consul.stub();
     let [a] = all_named(["a"]);
     consul.register("a", a.address(), &Keys::default());
     let ringway = consul.ringway("1s", "", QUERY);

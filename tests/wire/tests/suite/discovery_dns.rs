@@ -197,6 +197,26 @@ fn a_name_that_is_gone_is_a_failure_and_one_without_addresses_is_an_answer() {
 }
 
 #[test]
+fn a_server_that_is_down_changes_no_addresses() {
+    let origin = everywhere();
+    let records = [host(2), host(3)];
+    let query = a_query("web.test", &origin, "");
+    let (ringway, server) = start("dns_a", &records, &query);
+    let members = ["127.0.0.2", "127.0.0.3"];
+    becomes(&ringway, &members);
+    let server = std::cell::RefCell::new(server);
+    outage(
+        &ringway,
+        &members,
+        || server.borrow_mut().stop(),
+        || server.borrow_mut().serve(&records),
+    );
+    server.borrow_mut().serve(&[host(3)]);
+    becomes(&ringway, &["127.0.0.3"]);
+    ringway.stop();
+}
+
+#[test]
 fn a_record_is_not_asked_for_again_before_its_time_to_live_is_over() {
     let origin = everywhere();
     let began = Instant::now();
@@ -225,6 +245,44 @@ fn services_come_change_and_leave() {
     // A target of "." says that the service is not offered.
     server.serve(&[format!("srv-host={SERVICE}")]);
     becomes(&ringway, &["502"]);
+    ringway.stop();
+}
+
+/// The name of the service, which nobody offers.
+fn no_service() -> String {
+    format!("txt-record={SERVICE},nothing")
+}
+
+#[test]
+fn a_service_that_is_gone_is_a_failure_and_one_without_records_is_an_answer() {
+    let [a] = all_named(["a"]);
+    let (ringway, mut server) = start("dns_srv", &[srv(&a, 1, 1)], SRV_QUERY);
+    becomes(&ringway, &["a"]);
+    server.serve(&[]);
+    // The first may be of the restart.
+    fails(&ringway, 2);
+    stays(&ringway, &["a"]);
+    server.serve(&[no_service()]);
+    becomes(&ringway, &["502"]);
+    server.serve(&[srv(&a, 1, 1)]);
+    becomes(&ringway, &["a"]);
+    ringway.stop();
+}
+
+#[test]
+fn services_are_rejected_below_min_members() {
+    let [a, b, c] = all_named(["a", "b", "c"]);
+    let query = format!("{SRV_QUERY}, min_members: 2");
+    let (ringway, mut server) = start("dns_srv", &[srv(&a, 1, 1), srv(&b, 1, 1)], &query);
+    becomes(&ringway, &["a", "b"]);
+    let before = tables(&ringway);
+    is_rejected(&ringway, || server.serve(&[no_service()]));
+    stays(&ringway, &["a", "b"]);
+    is_rejected(&ringway, || server.serve(&[srv(&c, 1, 1)]));
+    stays(&ringway, &["a", "b"]);
+    assert_eq!(tables(&ringway), before);
+    server.serve(&[srv(&c, 1, 1), srv(&b, 1, 1)]);
+    becomes(&ringway, &["b", "c"]);
     ringway.stop();
 }
 

@@ -289,6 +289,28 @@ fn answers_that_are_no_list_of_containers_change_nothing() {
 }
 
 #[test]
+fn an_engine_that_refuses_what_it_understood_changes_nothing() {
+    let origin = everywhere();
+    let port = origin.address().port();
+    let (docker, ringway) = start(&origin, &[2], "query: {}");
+    becomes(&ringway, &["127.0.0.2"]);
+    // Another one took its place.
+    let said = "client version 1.41 is too old. Minimum supported API version is 1.44";
+    let others = json_of(500, &json!([container(3, port)]));
+    for fault in [json_of(400, &json!({"message": said})), others] {
+        outage(
+            &ringway,
+            &["127.0.0.2"],
+            || docker.engine.with(|engine| engine.fault = Some(fault)),
+            || docker.engine.with(|engine| engine.fault = None),
+        );
+    }
+    assert_eq!(lines(&ringway, said), 1);
+    assert_eq!(lines(&ringway, "set docker.api_version"), 1);
+    ringway.stop();
+}
+
+#[test]
 fn what_an_engine_refuses_is_told_with_its_words_and_the_remedy() {
     let origin = everywhere();
     let (docker, ringway) = start(&origin, &[2], "query: {filters: {nope: [x]}}");

@@ -5,12 +5,14 @@
     reason = "a server of a test is changed by the test while its own threads answer"
 )]
 
+use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
 
 use ringway_wire::{Authority, Origin, Request, Ringway, Setup, eventually, ok, server_tls};
 
+use crate::discovery_stub::{broken_off, is_last};
 use crate::discovery_support::{
-    all_named, becomes, errors, fails, garbage, is_read, is_rejected, list, named, outage,
+    all_named, becomes, errors, fails, garbage, is_read, is_rejected, lines, list, named, outage,
     sections, sections_of, stays, tables,
 };
 
@@ -29,6 +31,7 @@ struct Document {
     validator: Option<&'static str>,
     /// What `Authorization` must be.
     authorization: Option<&'static str>,
+    is_broken_off: bool,
 }
 
 impl Document {
@@ -52,7 +55,11 @@ impl Document {
         if status != 304 {
             head.push_str(&format!("Content-Length: {}\r\n", body.len()));
         }
-        Some(format!("{head}\r\n{body}").into_bytes())
+        let whole = format!("{head}\r\n{body}").into_bytes();
+        Some(match self.is_broken_off {
+            true => broken_off(&whole),
+            false => whole,
+        })
     }
 }
 
@@ -68,7 +75,7 @@ impl Endpoint {
             while let Some(request) = conn.request() {
                 let answer = own.lock().expect("no panic").answer(&request);
                 let Some(answer) = answer else { return };
-                if !conn.send(answer) {
+                if !conn.send(&answer) || is_last(&answer) {
                     return;
                 }
             }
@@ -132,13 +139,18 @@ fn a_strong_validator_is_sent_back_with_a_list_of_prometheus() {
     a_validator_is_sent_back("prometheus", "\"x y\"");
 }
 
+/// A list of one member.
+fn document(format: &str, address: SocketAddr) -> String {
+    match format {
+        "trickster" => list(&[address]),
+        _ => format!("[{{\"targets\": [\"{address}\"], \"labels\": {{\"k\": \"v\"}}}}]"),
+    }
+}
+
 #[track_caller]
 fn a_validator_is_sent_back(format: &str, validator: &'static str) {
     let [a, b] = all_named(["a", "b"]);
-    let document = |address| match format {
-        "trickster" => list(&[address]),
-        _ => format!("[{{\"targets\": [\"{address}\"], \"labels\": {{\"k\": \"v\"}}}}]"),
-    };
+    let document = |address| document(format, address);
     let endpoint = Endpoint::new(document(a.address()));
     endpoint.set(|document| document.validator = Some(validator));
     let ringway = endpoint.start("", format, "query: {}");
@@ -273,6 +285,57 @@ fn an_outage_is_told_once_and_an_empty_list_is_no_outage() {
     stays(&ringway, &["a"]);
     assert_eq!(errors(&ringway), failed);
     ringway.stop();
+}
+
+#[test]
+fn an_empty_list_of_prometheus_empties_the_pool() {
+    let [a, b] = all_named(["a", "b"]);
+    let endpoint = Endpoint::new(document("prometheus", a.address()));
+    let ringway = endpoint.start("", "prometheus", "query: {}");
+    becomes(&ringway, &["a"]);
+    endpoint.write("[]");
+    becomes(&ringway, &["502"]);
+    endpoint.write(document("prometheus", b.address()));
+    becomes(&ringway, &["b"]);
+    assert_eq!(errors(&ringway), 0.0);
+    ringway.stop();
+}
+
+/// A list that breaks off behind its last member: all of the document has come, but not all of what was announced.
+#[track_caller]
+fn an_answer_that_breaks_off(format: &str) {
+    let [a, b] = all_named(["a", "b"]);
+    let endpoint = Endpoint::new(document(format, a.address()));
+    let ringway = endpoint.start("", format, "query: {}");
+    becomes(&ringway, &["a"]);
+    outage(
+        &ringway,
+        &["a"],
+        || {
+            endpoint.set(|own| {
+                own.is_broken_off = true;
+                own.body = document(format, b.address());
+            });
+        },
+        || {
+            endpoint.set(|own| {
+                own.is_broken_off = false;
+                own.body = document(format, a.address());
+            });
+        },
+    );
+    assert_eq!(lines(&ringway, "the answer broke off"), 1);
+    ringway.stop();
+}
+
+#[test]
+fn a_list_that_breaks_off_changes_nothing() {
+    an_answer_that_breaks_off("trickster");
+}
+
+#[test]
+fn a_list_of_prometheus_that_breaks_off_changes_nothing() {
+    an_answer_that_breaks_off("prometheus");
 }
 
 #[test]

@@ -172,6 +172,11 @@ fn a_list_that_breaks_off_empties_no_pool() {
 }
 
 #[test]
+fn a_list_that_is_forbidden_empties_no_pool() {
+    is_no_empty_list(|faults| faults.list = Some(Refusal::with(403, usize::MAX)));
+}
+
+#[test]
 fn nothing_is_rejected_below_min_members() {
     let origin = everywhere();
     let port = origin.address().port();

@@ -1,14 +1,16 @@
 //! moto as a process: EC2, ECS, STS and IAM that are nobody's of ours.
 
-use std::io::Write as _;
+use std::io::{BufRead, BufReader};
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
+use std::thread;
 
-use ringway_wire::{Client, Origin, Port, eventually};
+use ringway_wire::{Client, Origin, Port, Request};
 use serde_json::{Value, json};
 
 use crate::discovery_stub::{Board, text_of};
+use crate::discovery_support::is_missing;
 
 /// The version that `get_moto.sh` fetches.
 const VERSION: &str = "5.2.5";
@@ -27,12 +29,14 @@ impl Drop for Moto {
     }
 }
 
-/// Starts moto; `None` where the set-up could not fetch it, and says so past what captures the output of tests.
-/// With `free`, signatures and permissions are checked after so many calls.
+/// Starts moto; `None` where the set-up could not fetch it, which is said, and fails in CI. With `free`, signatures and
+/// permissions are checked after so many calls.
+#[track_caller]
 pub(crate) fn moto(free: Option<usize>) -> Option<Moto> {
     let Some(program) = program() else {
-        let note = "moto is missing, this test ran against nothing: .ci/setup.sh test fetches it from PyPI\n";
-        drop(std::io::stderr().write_all(note.as_bytes()));
+        is_missing(
+            "moto is missing, this test ran against nothing: .ci/setup.sh test fetches it from PyPI",
+        );
         return None;
     };
     let port = Port::claim();
@@ -44,16 +48,16 @@ pub(crate) fn moto(free: Option<usize>) -> Option<Moto> {
     command
         .stdin(Stdio::null())
         .stdout(Stdio::null())
-        .stderr(Stdio::null());
-    let child = command.spawn().expect("moto can be run");
+        .stderr(Stdio::piped());
+    let mut child = command.spawn().expect("moto can be run");
+    let said = child.stderr.take().expect("it is piped");
     let moto = Moto { child, port };
-    eventually("moto answers", || {
-        let mut client = Client::try_connect(moto.address()).ok()?;
-        client
-            .try_send("GET /moto-api/data.json HTTP/1.1\r\nHost: a\r\n\r\n")
-            .ok()?;
-        client.try_answer_to("GET").ok()
-    });
+    // Loading its interpreter takes as long as a busy machine likes, which says nothing of ringway: no patience here.
+    let mut said = BufReader::new(said).lines().map_while(Result::ok);
+    let is_started = said.any(|line| line.contains("Running on"));
+    assert!(is_started, "moto ended");
+    // It says something of every request.
+    thread::spawn(move || said.for_each(drop));
     Some(moto)
 }
 
@@ -79,18 +83,32 @@ pub(crate) fn gateway(moto: SocketAddr) -> (Origin, Board<bool>) {
         if own.with(|down| *down) {
             return text_of(500, "");
         }
-        let mut client = Client::connect(moto);
-        client.send(&request.head.raw);
-        client.send(&request.body);
-        let answer = client.answer();
+        let (status, text) = pass_on(moto, request, &request.body);
         text_of(
-            answer.status,
-            &answer
-                .text()
-                .replace("\"value\": \"10.", "\"value\": \"127."),
+            status,
+            &text.replace("\"value\": \"10.", "\"value\": \"127."),
         )
     });
     (origin, is_down)
+}
+
+/// An address that passes everything on to moto, except that pages are to have one reservation: moto takes minutes to
+/// make as many as fill a page of EC2.
+pub(crate) fn gateway_of_small_pages(moto: SocketAddr) -> Origin {
+    Origin::answering(move |request| {
+        let body = request.text().replace("MaxResults=1000", "MaxResults=0001");
+        let (status, text) = pass_on(moto, request, body.as_bytes());
+        text_of(status, &text)
+    })
+}
+
+/// What moto answers to a request with this body, which is as long as its own.
+fn pass_on(moto: SocketAddr, request: &Request, body: &[u8]) -> (u16, String) {
+    let mut client = Client::connect(moto);
+    client.send(&request.head.raw);
+    client.send(body);
+    let answer = client.answer();
+    (answer.status, answer.text())
 }
 
 /// What stands between two texts for the first time.

@@ -6,8 +6,9 @@ use ringway_wire::{Ringway, Setup, eventually};
 use serde_json::{Value, json};
 
 use crate::discovery_registry::Registry;
+use crate::discovery_stub::{broken_off, text_of};
 use crate::discovery_support::{
-    all_named, becomes, errors, garbage, is_rejected, outage, sections, stays, tables,
+    all_named, becomes, errors, garbage, is_rejected, lines, outage, sections, stays, tables,
 };
 use crate::fake_prometheus::Parameters;
 
@@ -99,6 +100,8 @@ fn an_index_that_goes_back_is_believed_and_everything_read_anew() {
     nomad.change(|all| all.push(instance("a", a.address(), &[])));
     let ringway = start(&nomad, "1h", "1s", "query: {service: web}");
     becomes(&ringway, &["a"]);
+    // The first one was plain too.
+    nomad.origin.requests();
     nomad.begin_anew(vec![instance("b", b.address(), &[])]);
     becomes(&ringway, &["b"]);
     eventually("a plain read follows", || {
@@ -144,6 +147,21 @@ fn instances_have_all_tags_of_the_query_and_only_they_must_be_well_formed() {
     });
     nomad.change(|all| all[1] = bad("Datacenter", Value::Null));
     becomes(&ringway, &["a", "b"]);
+    ringway.stop();
+}
+
+#[test]
+fn an_answer_that_breaks_off_changes_nothing() {
+    let [a, b] = all_named(["a", "b"]);
+    let nomad = registry();
+    nomad.change(|all| all.push(instance("a", a.address(), &[])));
+    let ringway = start(&nomad, "1s", "5m", "query: {service: web}");
+    becomes(&ringway, &["a"]);
+    // All of the document has come, but not all of what was announced.
+    let other = json!([instance("b", b.address(), &[])]);
+    let cut = broken_off(&text_of(200, &other.to_string()));
+    outage(&ringway, &["a"], || nomad.fail(cut), || nomad.recover());
+    assert_eq!(lines(&ringway, "the answer broke off"), 1);
     ringway.stop();
 }
 

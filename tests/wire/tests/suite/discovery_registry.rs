@@ -12,6 +12,7 @@ use std::time::{Duration, Instant};
 use ringway_wire::{Conn, Origin, Request};
 use serde_json::Value;
 
+use crate::discovery_stub::is_last;
 use crate::fake_prometheus::Parameters;
 
 /// Chooses entries by the parameters of a query.
@@ -100,7 +101,7 @@ impl Shared {
     fn serve(&self, conn: &mut Conn) {
         while let Some(request) = conn.request() {
             let answer = self.answer(&request);
-            if answer.is_empty() || !conn.send(answer) {
+            if answer.is_empty() || !conn.send(&answer) || is_last(&answer) {
                 return;
             }
         }

@@ -94,6 +94,18 @@ pub(crate) fn text_of(status: u16, body: &str) -> Vec<u8> {
     .into_bytes()
 }
 
+/// The same answer, broken off: it says that it is longer than it is, and is the last of its connection.
+pub(crate) fn broken_off(answer: &[u8]) -> Vec<u8> {
+    let longer = "Connection: close\r\nContent-Length: 9";
+    let answer = String::from_utf8_lossy(answer);
+    answer.replacen("Content-Length: ", longer, 1).into_bytes()
+}
+
+/// Whether the connection ends after this answer.
+pub(crate) fn is_last(answer: &[u8]) -> bool {
+    String::from_utf8_lossy(answer).contains("Connection: close\r\n")
+}
+
 /// Whether a request has this bearer token.
 pub(crate) fn has_token(request: &Request, token: &str) -> bool {
     request.header("authorization") == Some(&format!("Bearer {token}"))
