@@ -31,10 +31,10 @@ impl Names {
         known.or_else(|| self.bad.get(host, now_ms))
     }
 
-    /// The addresses that a name had last, which may not be good any more.
-    pub fn last(&self, host: &str) -> Option<Arc<[IpAddr]>> {
-        let known = self.good.names.get(host);
-        known.map(|known| known.addresses.clone())
+    /// The addresses that a name had last, if they were good at this time or later.
+    pub fn last(&self, host: &str, since_ms: u64) -> Option<Arc<[IpAddr]>> {
+        let known = self.good.names.get(host)?;
+        (known.until_ms > since_ms).then(|| known.addresses.clone())
     }
 
     /// From now on this is known of a name, for so many milliseconds.
@@ -134,8 +134,10 @@ mod tests {
         assert_eq!(names.get("b", 1019), Some((none(), 1)));
         assert_eq!(names.get("b", 1020), None);
         assert_eq!(names.get("c", 0), None);
-        assert_eq!(names.last("a"), Some(one()), "a time that is over");
-        assert_eq!(names.last("b"), None);
+        assert_eq!(names.last("a", 0), Some(one()), "a time that is over");
+        assert_eq!(names.last("a", 1049), Some(one()));
+        assert_eq!(names.last("a", 1050), None);
+        assert_eq!(names.last("b", 0), None);
     }
 
     #[test]
@@ -144,7 +146,7 @@ mod tests {
         names.put("a", one(), (0, 50));
         names.put("a", none(), (0, 50));
         assert_eq!(names.get("a", 0), Some((none(), 50)));
-        assert_eq!(names.last("a"), None);
+        assert_eq!(names.last("a", 0), None);
         names.put("a", one(), (0, 60));
         assert_eq!(names.get("a", 0), Some((one(), 60)));
         assert!(names.bad.names.is_empty());
@@ -158,7 +160,7 @@ mod tests {
         }
         assert!(knows(&mut names, "used", 1));
         names.put("d", one(), (10, 100));
-        assert_eq!(names.last("over"), None);
+        assert_eq!(names.last("over", 0), None);
         names.put("e", one(), (10, 100));
         assert!(!knows(&mut names, "unused", 11));
         for host in ["used", "d", "e"] {

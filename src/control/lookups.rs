@@ -1,9 +1,10 @@
 //! Host names that rewriters make of what clients send, looked up for the shards that ask.
 //!
 //! A shard asks with a [`Lookup`] and is answered by a [`Found`]. Questions go the way of `discovery::dns`, to the
-//! system's resolver; answers are kept for all shards, so that a name costs one question, not one for each. A resolver
-//! that does not answer takes no name away: the last addresses stay until it says that there are none. Clients choose
-//! these names: what is no host name is not asked for, and failures are told once a second. Bounds:
+//! system's resolver; answers are kept for all shards, so that a name costs one question, not one for each. When their
+//! time is over and the name is in use, nobody waits: the last addresses serve until the resolver has answered. One that
+//! does not answer takes no name away, they stay until it says that there are none. Clients choose these names: what
+//! is no host name is not asked for, and failures are told once a second. Bounds:
 //! [`LOOKUPS_AT_ONCE`] questions, [`LOOKUPS_WAITING_MAX`] that wait, none of them longer than [`dns::LOOKUP_MAX`];
 //! [`NAMES_MAX`] names kept, [`ADDRESSES_MAX`] addresses of each. What does not fit is answered at once that nobody
 //! looked. Called by `control::run`.
@@ -33,6 +34,10 @@ pub const ADDRESSES_MAX: usize = 16;
 pub const KEPT: [Duration; 2] = [Duration::from_secs(5), dns::REFRESH_MAX];
 /// How long nobody asks again for a name that has no addresses, or that the resolver did not answer for.
 pub const NOTHING_KEPT: Duration = Duration::from_secs(5);
+/// Addresses serve for so long after their time, while they are asked for anew.
+pub const STALE_MAX: Duration = Duration::from_secs(60);
+/// How long a shard keeps such ones.
+pub const STALE_KEPT: Duration = Duration::from_secs(1);
 /// Least time between two lines in the log.
 const SAY_EVERY: Duration = Duration::from_secs(1);
 
@@ -123,22 +128,19 @@ impl Lookups {
                 valid_for,
             });
         }
-        if let Some(who) = self.asked.get_mut(&host) {
-            who.push((shard, token));
-            return None;
+        let since_ms = self.ms(now).saturating_sub(millis(STALE_MAX));
+        if let Some(addresses) = self.names.last(&host, since_ms) {
+            self.ask(host, None, now);
+            let valid_for = STALE_KEPT;
+            return answer(Found {
+                addresses,
+                valid_for,
+            });
         }
-        let is_full = self.running >= LOOKUPS_AT_ONCE;
-        if is_full && self.waiting.len() >= LOOKUPS_WAITING_MAX {
-            self.tally.refused += 1;
-            self.say(&host, "too many others are asked for", now);
-            return answer(nobody_looked());
+        match self.ask(host, Some((shard, token)), now) {
+            true => None,
+            false => answer(nobody_looked()),
         }
-        self.asked.insert(host.clone(), vec![(shard, token)]);
-        match is_full {
-            true => self.waiting.push_back((host, now)),
-            false => self.start(host),
-        }
-        None
     }
 
     /// A question has ended, the next one begins; what is to be answered now.
@@ -165,6 +167,26 @@ impl Lookups {
     /// Counts since start.
     pub fn tally(&self) -> Tally {
         self.tally
+    }
+
+    /// Has a question asked, for somebody or for all; false when there is no room.
+    fn ask(&mut self, host: Box<str>, who: Option<(ShardId, u64)>, now: Instant) -> bool {
+        if let Some(waiting) = self.asked.get_mut(&host) {
+            waiting.extend(who);
+            return true;
+        }
+        let is_full = self.running >= LOOKUPS_AT_ONCE;
+        if is_full && self.waiting.len() >= LOOKUPS_WAITING_MAX {
+            self.tally.refused += 1;
+            self.say(&host, "too many others are asked for", now);
+            return false;
+        }
+        self.asked.insert(host.clone(), who.into_iter().collect());
+        match is_full {
+            true => self.waiting.push_back((host, now)),
+            false => self.start(host),
+        }
+        true
     }
 
     fn start(&mut self, host: Box<str>) {
@@ -200,7 +222,7 @@ impl Lookups {
                 self.say(host, &failure.to_string(), now);
                 let last = match failure {
                     Failure::Nothing(_) => None,
-                    Failure::Unanswered(_) => self.names.last(host),
+                    Failure::Unanswered(_) => self.names.last(host, 0),
                 };
                 Found {
                     addresses: last.unwrap_or_default(),
@@ -208,8 +230,7 @@ impl Lookups {
                 }
             }
         };
-        let for_ms = u64::try_from(found.valid_for.as_millis()).unwrap_or(u64::MAX);
-        let times = (self.ms(now), for_ms);
+        let times = (self.ms(now), millis(found.valid_for));
         self.names.put(host, found.addresses.clone(), times);
         found
     }
@@ -242,9 +263,12 @@ impl Lookups {
     }
 
     fn ms(&self, now: Instant) -> u64 {
-        let elapsed = now.saturating_duration_since(self.began);
-        u64::try_from(elapsed.as_millis()).unwrap_or(u64::MAX)
+        millis(now.saturating_duration_since(self.began))
     }
+}
+
+fn millis(time: Duration) -> u64 {
+    u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
 }
 
 fn nobody_looked() -> Found {

@@ -123,7 +123,7 @@ pub struct Core {
     tally: Tally,
     servers: Servers,
     verifier: Verifier,
-    lookups: Lookups,
+    lookups: Box<Lookups>,
     ports: BTreeMap<String, u16>,
     drivers: Vec<Option<Driver>>,
     probers: BTreeMap<Box<str>, Prober>,
@@ -203,7 +203,7 @@ impl Core {
             tally: Tally::default(),
             servers: Servers::new(calls),
             verifier,
-            lookups,
+            lookups: Box::new(lookups),
             ports: BTreeMap::new(),
             probers: BTreeMap::new(),
             probe_id: 0,
@@ -310,14 +310,9 @@ impl Core {
                     "plan released"
                 );
             }
-            ShardEvent::Origin { backend, failure } => match failure {
-                Some(error) => {
-                    tracing::warn!(backend = %backend, shard = id.0, error = %error, "origin fails requests");
-                }
-                None => {
-                    tracing::info!(backend = %backend, shard = id.0, "origin answers requests again")
-                }
-            },
+            ShardEvent::Origin { backend, failure } => {
+                tell::origin(id, &backend, failure.as_deref());
+            }
             ShardEvent::Conflict { alb, groups } => {
                 tracing::warn!(alb = %alb, groups = %groups, shard = id.0, "replicas disagree: the first member's values count");
             }

@@ -169,9 +169,41 @@ async fn the_last_addresses_stay_until_the_resolver_says_that_there_are_none() {
         (Err(nothing()), vec![]),
         (Err(unanswered()), vec![]),
     ] {
-        now += secs(61);
+        now += KEPT[1] + STALE_MAX;
         assert_eq!(ask(result, now), expected);
     }
+}
+
+#[tokio::test]
+async fn nobody_waits_for_a_name_in_use() {
+    let (mut lookups, _ended) = Lookups::new();
+    let mut now = Instant::now();
+    assert_eq!(at_once(&mut lookups, "a.localhost", now), None);
+    lookups.end(done("a.localhost", Ok(&[ip(1)]), secs(60)), now);
+    let stale = |addresses: &[IpAddr]| {
+        Some(Found {
+            addresses: addresses.into(),
+            valid_for: STALE_KEPT,
+        })
+    };
+    now += secs(60);
+    for _ in 0..3 {
+        assert_eq!(at_once(&mut lookups, "a.localhost", now), stale(&[ip(1)]));
+    }
+    assert_eq!(lookups.running, 1, "it is asked for anew, once");
+    // The resolver is away: again and again the last addresses serve.
+    for _ in 0..10 {
+        let answers = lookups.end(done("a.localhost", Err(unanswered()), secs(0)), now);
+        assert_eq!(answers, []);
+        now += STALE_MAX;
+        assert_eq!(at_once(&mut lookups, "a.localhost", now), stale(&[ip(1)]));
+    }
+    lookups.end(done("a.localhost", Ok(&[ip(2)]), secs(60)), now);
+    let found = at_once(&mut lookups, "a.localhost", now).expect("it is known");
+    assert_eq!(*found.addresses, [ip(2)]);
+    // One that was not in use is waited for.
+    now += secs(60) + STALE_MAX;
+    assert_eq!(at_once(&mut lookups, "a.localhost", now), None);
 }
 
 #[test]

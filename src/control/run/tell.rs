@@ -2,7 +2,20 @@
 
 use crate::control::ejection::Why;
 use crate::control::state::Notice;
+use ringway_shards::link::ShardId;
 use ringway_shards::snapshot::Health;
+
+/// An origin fails the requests of a shard, for this reason, or does so no more.
+pub(super) fn origin(shard: ShardId, backend: &str, failure: Option<&str>) {
+    match failure {
+        Some(error) => {
+            tracing::warn!(backend = %backend, shard = shard.0, error = %error, "origin fails requests");
+        }
+        None => {
+            tracing::info!(backend = %backend, shard = shard.0, "origin answers requests again")
+        }
+    }
+}
 
 /// Tells the operator.
 pub(super) fn notice(notice: &Notice) {

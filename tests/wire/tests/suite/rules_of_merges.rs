@@ -161,3 +161,26 @@ fn a_rule_may_be_a_member() {
         Some("ruled")
     );
 }
+
+#[test]
+fn a_captured_text_names_the_hosts_of_all_members() {
+    let (a, b) = (server("a"), server("b"));
+    let ringway = start(
+        "request_rewriters:\n  there: {instructions: [[hostname, set, '${1}.localhost']]}\n\
+         rules:\n  r: {input_source: header, input_key: X-Tenant, operation: rmatch, operation_arg: '^([a-z]{3})$', \
+         next_route: all, cases: [{matches: ['true'], req_rewriter_name: there, next_route: all}]}\n",
+        (&a, ""),
+        (&b, ""),
+        "  all: {provider: alb, alb: {mechanism: tsm, pool: [a, b]}}\n  \
+         start: {provider: rule, rule_name: r, is_default: true}\n",
+    );
+    let target = "/api/v1/query?time=1700000000&query=up";
+    let request = format!("GET {target} HTTP/1.1\r\nHost: a.test\r\nX-Tenant: abc\r\n\r\n");
+    let answer = ringway.client().send(request).answer();
+    assert_eq!(sources(&answer.text()), ["a", "b"]);
+    for server in [&a, &b] {
+        let host = format!("abc.localhost:{}", server.origin.address().port());
+        let asked = server.origin.next_request();
+        assert_eq!(asked.header("host"), Some(&*host));
+    }
+}
