@@ -346,6 +346,7 @@ impl<'a> Merge<'a> {
             self.merged.retry = Some(Retry::Overflow);
         }
         let has_several = self.groups.len() > 1;
+        self.merged.has_rounded_sum = doubts.has_rounded_sum && has_several;
         if doubts.has_cancelled_sum && has_several {
             self.doubt(&format!(
                 "{}: sums of replica groups cancel out, and what each has lost may show",
