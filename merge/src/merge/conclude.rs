@@ -340,6 +340,10 @@ impl<'a> Merge<'a> {
         let doubts = self.reducer.doubts;
         if doubts.has_unpaired_mean && self.plan.strategy == Strategy::Mean {
             self.doubt("avg: samples without both a sum and a count were left out");
+            // Servers before 2.44 have no sum of floats and native histograms, but a mean.
+            if self.options.aggregates_histograms {
+                self.merged.retry = Some(Retry::Histograms);
+            }
         }
         if doubts.has_infinite_mean {
             self.doubt("avg: a sum is infinite; the mean may be finite");

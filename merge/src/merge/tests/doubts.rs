@@ -42,6 +42,22 @@ fn some_samples_ask_for_a_second_plan() {
     );
 }
 
+/// Servers before 2.44 have no sum of floats and native histograms, but a mean.
+#[test]
+fn a_count_without_a_sum_asks_for_a_second_plan() {
+    let float = r#"{"metric":{},"value":[1,"1"]}"#;
+    let plan = plan(&Endpoint::Query, Some("avg(x)"), &PlanOptions::default());
+    for (aggregates_histograms, expected) in [(true, Some(Retry::Histograms)), (false, None)] {
+        let options = MergeOptions {
+            aggregates_histograms,
+            ..MergeOptions::default()
+        };
+        let reports = [Vector(""), Vector(float), Vector(float), Vector(float)];
+        let (merged, _) = merge_with(&plan, &two(), options, &reports, 1);
+        assert_eq!(merged.retry, expected);
+    }
+}
+
 /// Sums of what is not whole may differ in their last bits from one server's.
 #[test]
 fn rounded_sums_are_told() {
