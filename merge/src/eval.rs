@@ -16,6 +16,7 @@ pub(crate) mod pace;
 pub(crate) mod range;
 pub(crate) mod sorting;
 pub(crate) mod text;
+pub(crate) mod tie;
 #[cfg(test)]
 mod trial;
 pub(crate) mod unite;
@@ -37,6 +38,9 @@ pub(crate) struct PartData<'a> {
     pub(crate) samples: Vec<Samples<'a>>,
     /// Of raw samples: the windows that they are cut into.
     pub(crate) windows: Option<Windows>,
+    /// Sums of numbers that are not whole, added up in parts: their last bits may be others than
+    /// those of one server.
+    pub(crate) is_in_parts: bool,
 }
 
 /// The merged answers of a plan's parts, by index.
@@ -73,12 +77,17 @@ pub(crate) fn evaluate<'e, 'a: 'e>(
                 };
                 let input = evaluate(env, parts, grid, &aggregate.input).await?;
                 let input = input.into_vector();
+                if matches!(aggregate.operator, "stddev" | "stdvar") {
+                    env.watch.set(is_in_parts(parts, &aggregate.input));
+                    tie::note_among(env, &input).await;
+                }
                 let made = aggregate::aggregate(env, &grid, aggregate, parameter, input).await?;
                 Ok(Value::Vector(made))
             }
             Node::Binary(binary) => {
                 let left = evaluate(env, parts, grid, &binary.left).await?;
                 let right = evaluate(env, parts, grid, &binary.right).await?;
+                env.watch.set(is_in_parts(parts, node));
                 binary::binary(env, &grid, binary, left, right).await
             }
             Node::Negate(input) => {
@@ -217,10 +226,30 @@ async fn call<'a>(
     let has_range = arguments
         .iter()
         .any(|value| matches!(value, Value::Range(..)));
+    // Few operations look.
+    env.watch
+        .set(nodes.iter().any(|node| is_in_parts(parts, node)));
+    if tie::tells_apart_in_range(function)
+        && let Some(Value::Range(_, samples)) = arguments.first()
+    {
+        for one in samples {
+            tie::note_in_range(&env.watch, one.floats);
+            env.pace.spend(32 + 2 * one.floats.len()).await;
+        }
+    }
     match has_range && !TELLS_LABELS.contains(&function) {
         true => range::call(env, grid, function, arguments).await,
         false => function::call(env, grid, function, arguments, nodes).await,
     }
+}
+
+/// Whether sums that were computed in parts are in it.
+fn is_in_parts(parts: &Parts<'_>, node: &Node) -> bool {
+    let is_one = |node: &Node| match node {
+        Node::Part { index, .. } => parts.get(*index).is_some_and(|part| part.is_in_parts),
+        _ => false,
+    };
+    node.find(&is_one).is_some()
 }
 
 /// Raw samples as they were fetched.

@@ -20,7 +20,7 @@ use crate::eval::env::Env;
 use crate::eval::error::EvalError;
 use crate::eval::pace::{Pace, drive};
 use crate::eval::{PartData, Parts, evaluate};
-use crate::merge::{Answer, GroupSpec, Merge, MergeOptions, Merged, Progress, Slot};
+use crate::merge::{Answer, GroupSpec, Merge, MergeOptions, Merged, Progress, Retry, Slot};
 use crate::plan::{Local, Plan};
 use crate::write::{error_body, write_texts};
 
@@ -38,6 +38,10 @@ enum Kind<'a> {
 /// An evaluation that is being driven.
 type Work<'a> = Pin<Box<dyn Future<Output = Result<Said, EvalError>> + 'a>>;
 
+/// What is said where the last bits of sums decide and nobody looks closer.
+const TIE: &str = "the last bits of sums that the replica groups computed decide, and those may be \
+                   others than one server's";
+
 /// A plan with parts.
 struct Evaluation<'a> {
     arena: &'a Arena,
@@ -53,6 +57,8 @@ struct Evaluation<'a> {
 
 /// What an evaluation says.
 struct Said {
+    /// The last bits of sums that were computed in parts decide.
+    has_tie: bool,
     body: Vec<Vec<u8>>,
     warnings: Vec<String>,
     infos: Vec<String>,
@@ -223,12 +229,14 @@ impl<'a> Evaluation<'a> {
             }
         }
         let mut answers = Vec::with_capacity(finished.len());
+        let mut are_rounded = Vec::with_capacity(finished.len());
         for (part, mut merged) in finished.into_iter().enumerate() {
             self.take_counts(part, &mut merged);
             if !(200..300).contains(&merged.status) {
                 return self.answer(merged);
             }
             answers.push(merged.body);
+            are_rounded.push(merged.has_rounded_sum);
         }
         if let Some(text) = self.crossed_budget() {
             self.merged.status = 422;
@@ -243,7 +251,14 @@ impl<'a> Evaluation<'a> {
         let first_slot = members * variants.sum::<usize>();
         let options = self.options.clone();
         self.work = Some(Box::pin(async move {
-            work(arena, first_slot, local, &pace, (answers, options)).await
+            work(
+                arena,
+                first_slot,
+                local,
+                &pace,
+                (answers, are_rounded, options),
+            )
+            .await
         }));
     }
 
@@ -332,6 +347,10 @@ impl<'a> Evaluation<'a> {
         match outcome {
             Ok(mut said) => {
                 self.merged.body = said.body;
+                if said.has_tie {
+                    self.merged.retry.get_or_insert(Retry::Tie);
+                    self.merged.inexact.push(TIE.to_owned());
+                }
                 for reason in &self.merged.inexact {
                     let text = format!("{}{reason}", self.options.warning_prefix);
                     if !said.warnings.contains(&text) {
@@ -380,13 +399,14 @@ async fn work<'a>(
     first_slot: usize,
     local: &'a Local,
     pace: &Pace,
-    (answers, options): (Vec<Vec<Vec<u8>>>, MergeOptions),
+    (answers, are_rounded, options): (Vec<Vec<Vec<u8>>>, Vec<bool>, MergeOptions),
 ) -> Result<Said, EvalError> {
     let env = Env {
         bump: arena.bump(),
         pace,
         clock: local.clock,
         notes: std::cell::RefCell::default(),
+        watch: Default::default(),
     };
     let mut read = Vec::with_capacity(answers.len());
     for (index, body) in answers.into_iter().enumerate() {
@@ -409,12 +429,14 @@ async fn work<'a>(
         parts.push(PartData {
             samples,
             windows: source.windows,
+            is_in_parts: are_rounded[source.parts.clone()].contains(&true),
         });
     }
     let value = evaluate(&env, &parts, local.clock.grid, &local.tree).await?;
     let body = write::write(&env, local, value, options.trim.limit).await?;
     let notes = env.notes.take();
     Ok(Said {
+        has_tie: env.watch.is_found(),
         body,
         warnings: placed(&local.text, &notes.warnings),
         infos: placed(&local.text, &notes.infos),

@@ -35,6 +35,9 @@ pub(crate) struct Doubts {
     pub(crate) has_unpaired_mean: bool,
     /// A sum under a mean was infinite.
     pub(crate) has_infinite_mean: bool,
+    /// Sums of numbers that are not whole were added up: their last bits may be others than those
+    /// of one server.
+    pub(crate) has_rounded_sum: bool,
     /// Groups' sums have cancelled out, and what each has lost may show.
     pub(crate) has_cancelled_sum: bool,
     /// The smallest or largest values were zeros of both signs.

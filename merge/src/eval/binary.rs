@@ -129,6 +129,10 @@ async fn scalars(env: &Env<'_>, operation: Operation, own: &mut [f64], other: &[
         .chunks_mut(STEPS_AT_ONCE)
         .zip(other.chunks(STEPS_AT_ONCE));
     for (own, other) in pieces {
+        if env.watch.is_on() {
+            env.watch.note(operation.has_tie(own, other));
+            env.pace.spend(2 * own.len()).await;
+        }
         operation.apply(own, other);
         env.pace.spend(2 * own.len()).await;
     }

@@ -5,6 +5,7 @@ use std::cell::RefCell;
 use bumpalo::Bump;
 
 use super::pace::Pace;
+use super::tie::Watch;
 use crate::limits::WARNINGS_MAX;
 use crate::plan::{Clock, Dialect};
 
@@ -15,6 +16,7 @@ pub(crate) struct Env<'a> {
     pub(crate) pace: &'a Pace,
     pub(crate) clock: Clock,
     pub(crate) notes: RefCell<Notes>,
+    pub(crate) watch: Watch,
 }
 
 /// Annotations of the answer, each text once.

@@ -20,6 +20,7 @@ mod sort;
 
 use super::env::Env;
 use super::error::{EvalError, Outcome};
+use super::tie;
 use super::unite::drop_names;
 use super::value::{Series, Value};
 use crate::plan::Grid;
@@ -46,11 +47,17 @@ pub(crate) async fn call<'a>(
     }
     let mut given = Arguments::new(arguments);
     if let Some(elementary) = math::elementary(function) {
+        let watch = &env.watch;
         let series = math::map(
             env,
             given.vector(),
             math::OnHistogram::Elementary,
-            |_, x| elementary(x),
+            |_, x| {
+                if watch.is_on() {
+                    watch.note(tie::is_steep_at(function, x));
+                }
+                elementary(x)
+            },
         );
         return unnamed(env, series.await?).await;
     }
@@ -58,6 +65,7 @@ pub(crate) async fn call<'a>(
         return match given.next() {
             Some(Value::Vector(series)) => {
                 let made = math::map(env, series, math::OnHistogram::Other, |_, seconds| {
+                    env.watch.note(tie::is_at_second(seconds));
                     part(clock::Date::of(seconds))
                 });
                 unnamed(env, made.await?).await

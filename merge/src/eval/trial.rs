@@ -44,6 +44,7 @@ pub(super) fn run(dialect: Dialect, data: &str, query: &str) -> (Trial, Notes) {
             lookback_ms: 1000,
         },
         notes: std::cell::RefCell::default(),
+        watch: Default::default(),
     };
     let mut parts = Parts::new();
     let tree = with_parts(&bump, parse(query).expect("it is valid"), data, &mut parts);
@@ -70,6 +71,7 @@ fn with_parts<'a>(bump: &'a Bump, node: Node, data: &str, parts: &mut Parts<'a>)
             parts.push(PartData {
                 samples: samples.map(|line| series(bump, line)).collect(),
                 windows: None,
+                is_in_parts: false,
             });
             Node::Part {
                 index: parts.len() - 1,

@@ -290,3 +290,153 @@ fn windows_that_are_evaluated_here_are_known() {
         assert_eq!(planned(query).evaluates_windows(), expected, "{query}");
     }
 }
+
+/// Where the last bits of sums in parts decide, a second plan is asked for, and only there.
+#[test]
+fn ties_of_sums_in_parts_ask_for_a_second_plan() {
+    // What each group says to each variant.
+    type Said<'s> = [&'s [&'s str]; 2];
+    let halves: Said<'_> = [&["0.1", "0.15"], &["0.2", "0.15"]];
+    let whole: Said<'_> = [&["1", "2"], &["3", "2"]];
+    let far: Said<'_> = [&["0.1", "0.2"], &["0.2", "0.4"]];
+    let nothing: Said<'_> = [&["0", "0"], &["0", "0"]];
+    let cases: [(&str, Said<'_>, bool); 27] = [
+        ("sum(a) > 0.3", halves, true),
+        ("sum(a) >= bool 0.3", halves, true),
+        ("0.3 < sum(a)", halves, true),
+        ("sum(a) == 0.3", halves, true),
+        ("sum(a) > 0.31", halves, false),
+        ("sum(a) > 0", nothing, false),
+        ("sum(a) <= 4", whole, false),
+        ("sum(a) > sum(b)", halves, true),
+        ("sum(a) < bool sum(b)", halves, true),
+        ("sum(a) < sum(b)", whole, false),
+        ("sum(a) < sum(b)", far, false),
+        ("scalar(sum(a)) < bool scalar(sum(b))", halves, true),
+        ("sum(a) + -1 * sum(b)", halves, true),
+        ("sum(a) + sum(b)", halves, false),
+        ("1 - sum(a) / sum(b)", halves, true),
+        ("1 - sum(a) / sum(b)", far, false),
+        ("ln(sum(a) / sum(b))", halves, true),
+        ("ln(sum(a) / sum(b))", far, false),
+        ("minute(sum(a) * 600)", halves, true),
+        ("minute(sum(a) * 601)", halves, false),
+        ("minute(sum(a) * 60)", whole, false),
+        // The second variant is the count.
+        ("avg(a) > 0.15", [&["0.1", "1"], &["0.2", "1"]], true),
+        ("avg(a) > 2.5", [&["2", "1"], &["3", "1"]], true),
+        ("avg(a) < 1", [&["1", "1"], &["2", "2"]], false),
+        ("count(a) > 4", whole, false),
+        // Added up here: there is nothing to doubt.
+        ("round(sum(a)) > 1", [&["0.5"], &["0.5"]], false),
+        ("sum(a) - sum(b)", [&["0.1", "0.1"], &["0.1", "0.1"]], false),
+    ];
+    for (query, said, expected) in cases {
+        let plan = planned(query);
+        let (merged, text) = executed(&plan, &MergeOptions::default(), |group, variant| {
+            let value = said[group][variant];
+            vector(&format!(
+                r#"{{"metric":{{}},"value":[1700000000,"{value}"]}}"#
+            ))
+        });
+        assert_eq!(merged.status, 200, "{query} {text}");
+        let retry = expected.then_some(Retry::Tie);
+        assert_eq!(merged.retry, retry, "{query} {text}");
+        assert_eq!(merged.inexact.len(), usize::from(expected), "{query}");
+        assert_eq!(text.contains("last bits of sums"), expected, "{query}");
+    }
+}
+
+/// The same of the steps of ranges, and among series.
+#[test]
+fn ties_in_ranges_ask_for_a_second_plan() {
+    let series = |label: &str, values: [&str; 3]| {
+        let [a, b, c] = values;
+        format!(
+            r#"{{"metric":{{"a":"{label}"}},"values":[[1699999860,"{a}"],[1699999920,"{b}"],[1699999980,"{c}"]]}}"#
+        )
+    };
+    let cases = [
+        // 0.1 + 0.2 is not 0.3.
+        (
+            "delta(sum(a)[3m:1m])",
+            ["0.1", "0.1", "0.1"],
+            ["0.2", "0.2", "0.2"],
+            false,
+        ),
+        (
+            "delta(sum(a)[3m:1m])",
+            ["0.1", "0.15", "0.3"],
+            ["0.2", "0.15", "0.3"],
+            true,
+        ),
+        (
+            "deriv(sum(a)[3m:1m])",
+            ["0.1", "0.15", "0.3"],
+            ["0.2", "0.15", "0.3"],
+            true,
+        ),
+        (
+            "deriv(sum(a)[3m:1m])",
+            ["0.1", "0.2", "0.3"],
+            ["0.2", "0.15", "0.3"],
+            false,
+        ),
+        (
+            "stddev_over_time(sum(a)[3m:1m])",
+            ["0.1", "0.15", "0.3"],
+            ["0.2", "0.15", "0.3"],
+            true,
+        ),
+        (
+            "max_over_time(sum(a)[3m:1m])",
+            ["0.1", "0.15", "0.3"],
+            ["0.2", "0.15", "0.3"],
+            false,
+        ),
+    ];
+    for (query, first, second, expected) in cases {
+        let plan = planned(query);
+        let (merged, text) = executed(&plan, &MergeOptions::default(), |group, _| {
+            let series = series("1", if group == 0 { first } else { second });
+            let data = format!(r#"{{"resultType":"matrix","result":[{series}]}}"#);
+            (200, format!(r#"{{"status":"success","data":{data}}}"#))
+        });
+        assert_eq!(merged.status, 200, "{query} {text}");
+        let retry = expected.then_some(Retry::Tie);
+        assert_eq!(merged.retry, retry, "{query} {text}");
+    }
+    let plan = planned("stddev(sum by (a) (x))");
+    let pair = |first: &str, second: &str| {
+        let one = |label: &str, value: &str| {
+            format!(r#"{{"metric":{{"a":"{label}"}},"value":[1700000000,"{value}"]}}"#)
+        };
+        vector(&format!("{},{}", one("1", first), one("2", second)))
+    };
+    for (other, expected) in [("0.15", Some(Retry::Tie)), ("0.2", None)] {
+        let (merged, _) = executed(&plan, &MergeOptions::default(), |group, _| match group {
+            0 => pair("0.1", "0.15"),
+            _ => pair("0.2", other),
+        });
+        assert_eq!(merged.retry, expected, "{other}");
+    }
+}
+
+/// With care nothing is added up in parts, so that nothing asks again.
+#[test]
+fn a_careful_plan_has_no_ties() {
+    let options = PlanOptions {
+        care: Retry::Tie.care(),
+        clock: planned("sum(a) > 1").local.map(|local| local.clock),
+        ..PlanOptions::default()
+    };
+    let plan = plan(&Endpoint::Query, Some("sum(a) > 0.3"), &options);
+    let (merged, text) = executed(&plan, &MergeOptions::default(), |group, _| {
+        let value = ["0.1", "0.2"][group];
+        vector(&format!(
+            r#"{{"metric":{{"g":"{group}"}},"value":[1700000000,"{value}"]}}"#
+        ))
+    });
+    assert_eq!((merged.status, merged.retry), (200, None), "{text}");
+    assert!(merged.inexact.is_empty());
+}

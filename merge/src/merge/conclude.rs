@@ -340,12 +340,17 @@ impl<'a> Merge<'a> {
         let doubts = self.reducer.doubts;
         if doubts.has_unpaired_mean && self.plan.strategy == Strategy::Mean {
             self.doubt("avg: samples without both a sum and a count were left out");
+            // Servers before 2.44 have no sum of floats and native histograms, but a mean.
+            if self.options.aggregates_histograms {
+                self.merged.retry = Some(Retry::Histograms);
+            }
         }
         if doubts.has_infinite_mean {
             self.doubt("avg: a sum is infinite; the mean may be finite");
             self.merged.retry = Some(Retry::Overflow);
         }
         let has_several = self.groups.len() > 1;
+        self.merged.has_rounded_sum = doubts.has_rounded_sum && has_several;
         if doubts.has_cancelled_sum && has_several {
             self.doubt(&format!(
                 "{}: sums of replica groups cancel out, and what each has lost may show",

@@ -173,6 +173,9 @@ pub enum Retry {
     /// Sums of replica groups are much larger than their sum.
     #[error("sums of replica groups cancel out")]
     Cancelled,
+    /// Sums of replica groups were compared, or the like, and their last bits decide.
+    #[error("the last bits of a sum decide")]
+    Tie,
     /// Smallest or largest of several zeros that differ in sign: the first series' is due.
     #[error("zeros of both signs were compared")]
     Zeros,
@@ -185,9 +188,17 @@ impl Retry {
     /// How the second plan is made. It is of use where the first was less careful.
     pub fn care(self) -> Care {
         match self {
-            Self::Histograms | Self::Overflow | Self::Cancelled | Self::Zeros => Care::Aggregates,
+            Self::Histograms | Self::Overflow | Self::Cancelled | Self::Tie | Self::Zeros => {
+                Care::Aggregates
+            }
             Self::Shared => Care::Samples,
         }
+    }
+
+    /// Whether the answer that asks is better than none, should the second plan fail: it differs by
+    /// what rounding does.
+    pub fn may_fail(self) -> bool {
+        self == Self::Tie
     }
 }
 
@@ -210,6 +221,9 @@ pub struct Merged {
     pub missing: Vec<String>,
     /// Set when a second plan would be exact where this answer may not be.
     pub retry: Option<Retry>,
+    /// Whether sums of numbers that are not whole were added up, so that their last bits may be
+    /// others than those of one server.
+    pub has_rounded_sum: bool,
     /// All warnings in the body, the members' and ours.
     pub warnings: Vec<String>,
     /// Series read, over all answers.

@@ -135,7 +135,8 @@ struct Splitter<'o> {
 }
 
 /// Whether the operation may turn a difference in the last bits of its operand into another
-/// result: sums are then added up here, in the order of one server.
+/// result as a matter of course: sums are then added up here, in the order of one server. Where
+/// that is rare it is looked for when it is evaluated ([`crate::eval::tie`]).
 fn rounds(node: &Node, dialect: Dialect) -> bool {
     match node {
         // The topmost bucket that differs from the one below it, by however little. Later versions
@@ -148,6 +149,7 @@ fn rounds(node: &Node, dialect: Dialect) -> bool {
         }
         Node::Call { function, .. } => {
             matches!(*function, "round" | "floor" | "ceil" | "changes" | "resets")
+                || (function.starts_with("ts_of_") && adds_up(node))
         }
         Node::Aggregate(aggregate) => aggregate.operator == "count_values",
         Node::Binary(binary) => match binary.operator.as_str() {

@@ -226,6 +226,17 @@ const CUT: &[(&str, &[Asked<'_>])] = &[
     ("sum(a) == avg(b)", &[(Dedup, &["a"]), (Dedup, &["b"])]),
     ("changes(sum(a)[5m:1m])", &[(Dedup, &["a"])]),
     ("ceil(avg(up) * 10)", &[(Dedup, &["up"])]),
+    (
+        "ts_of_max_over_time(sum(a)[5m:1m])",
+        &[(Dedup, &["a"]), (Pick, &["as it was"])],
+    ),
+    // Looked at when it is evaluated.
+    (
+        "sum(a) > avg(b)",
+        &[(Sum, &["sum(a)"]), (Mean, &["sum(b)", "count(b)"])],
+    ),
+    ("sum(rate(a[5m])) > 100", &[(Sum, &["sum(rate(a[5m]))"])]),
+    ("delta(sum(a)[5m:1m])", &[(Sum, &["sum(a)"])]),
     ("round(count(up) / 3)", &[(Sum, &["count(up)"])]),
     (
         "histogram_quantile(1, sum by (le) (rate(x[5m])))",

@@ -113,10 +113,12 @@ impl<'a> Reducer<'a> {
         {
             let value = first.number();
             let (mut total, mut size) = (Kahan::new(value), value.abs());
+            let mut is_whole = is_small_whole(value);
             let is_read = read_others(lanes, &form, first, |sample| {
                 let value = sample.number();
                 total.add(value);
                 size += value.abs();
+                is_whole &= is_small_whole(value);
             });
             if !is_read {
                 break;
@@ -125,6 +127,7 @@ impl<'a> Reducer<'a> {
                 self.write_row(out, Combined::Pair(first.pair()));
             } else {
                 let total = total.signed_total();
+                self.doubts.has_rounded_sum |= !is_whole;
                 if have_cancelled(size, total) {
                     self.doubts.has_cancelled_sum |= !are_small_whole(lanes, &form);
                 }

@@ -1,9 +1,9 @@
 //! The weighted mean: the groups' sums over the groups' counts.
 
 use super::rows::RowSample;
-use super::sum::is_cancelled;
+use super::sum::{are_small_whole, is_cancelled};
 use super::{Combined, Doubts};
-use crate::kahan::Kahan;
+use crate::kahan::{Kahan, is_small_whole};
 
 /// Returns the mean of a row whose samples hold a sum and its count. A count of 0 is no mean.
 ///
@@ -28,5 +28,8 @@ pub(super) fn mean<'a>(row: &[RowSample<'a>], doubts: &mut Doubts) -> Combined<'
     }
     doubts.has_infinite_mean |= sum.is_infinite();
     doubts.has_cancelled_sum |= is_cancelled(row, sum);
-    Combined::Number(first.head(), sum / count)
+    let mean = sum / count;
+    // Servers add up means, not numbers.
+    doubts.has_rounded_sum |= !are_small_whole(row) || !is_small_whole(mean);
+    Combined::Number(first.head(), mean)
 }

@@ -17,6 +17,7 @@ pub(super) fn sum<'a>(row: &[RowSample<'a>], doubts: &mut Doubts) -> Combined<'a
             }
             let total = total.signed_total();
             doubts.has_cancelled_sum |= is_cancelled(row, total);
+            doubts.has_rounded_sum |= !are_small_whole(row);
             Combined::Number(first.head(), total)
         }
     }
@@ -25,7 +26,12 @@ pub(super) fn sum<'a>(row: &[RowSample<'a>], doubts: &mut Doubts) -> Combined<'a
 /// Whether the parts are so much larger than their sum that what each has lost may show.
 pub(super) fn is_cancelled(row: &[RowSample<'_>], total: f64) -> bool {
     let size: f64 = row.iter().map(|sample| sample.number().abs()).sum();
-    have_cancelled(size, total) && !row.iter().all(|sample| is_small_whole(sample.number()))
+    have_cancelled(size, total) && !are_small_whole(row)
+}
+
+/// Whether all samples are small whole numbers, which lose nothing when they are added up.
+pub(super) fn are_small_whole(row: &[RowSample<'_>]) -> bool {
+    row.iter().all(|sample| is_small_whole(sample.number()))
 }
 
 #[cfg(test)]

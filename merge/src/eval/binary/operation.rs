@@ -3,6 +3,7 @@
 //! `%` keeps the sign of the dividend and `^` knows the special cases of IEEE 754, as the servers'
 //! library does.
 
+use crate::eval::tie::are_close;
 use crate::eval::value::{ABSENT, is_absent};
 
 /// An operator of two numbers.
@@ -90,6 +91,19 @@ impl Operation {
         match self.is_flipped {
             false => (own, other),
             true => (other, own),
+        }
+    }
+
+    /// Whether the last bits of two numbers decide a result.
+    pub(super) fn has_tie(self, own: &[f64], other: &[f64]) -> bool {
+        let mut pairs = own.iter().zip(other);
+        match self.operator {
+            Operator::Add => pairs.any(|(own, other)| are_close(*own, -*other)),
+            Operator::Subtract => pairs.any(|(own, other)| are_close(*own, *other)),
+            operator if operator.is_comparison() => {
+                pairs.any(|(own, other)| are_close(*own, *other))
+            }
+            _ => false,
         }
     }
 

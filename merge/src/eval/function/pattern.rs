@@ -1,23 +1,25 @@
 //! Regular expressions as the servers read them, and templates that are filled from their groups.
 //!
 //! Owns the door to the regex library. The servers' syntax is RE2's: close to the library's, but
-//! classes such as `\d` are of ASCII, braces and brackets may be literal, repetitions may not be
-//! repeated, and some notations mean nothing. [`translate`] tells the library what the servers
-//! mean. Bounds: the text, and the memory of the compiled expression.
+//! not the same. [`translate`] tells the library what the servers mean. Bounds: the text, and the
+//! memory of the compiled expression.
+
+mod property;
+mod translate;
 
 use regex::{Captures, Regex, RegexBuilder};
 
 use crate::eval::error::{EvalError, Outcome};
 use crate::limits::{PATTERN_BYTES_MAX, PATTERN_COMPILED_BYTES_MAX};
 use crate::plan::Dialect;
-
-/// Most repetitions that a pattern may ask for at once.
-const REPEAT_MAX: u32 = 1000;
+use translate::{Translated, translate};
 
 /// A compiled expression that matches whole texts.
 #[derive(Debug)]
 pub(super) struct Pattern {
     regex: Regex,
+    /// Names of groups and their numbers. Several groups may have one name.
+    names: Vec<(String, usize)>,
 }
 
 impl Pattern {
@@ -29,19 +31,19 @@ impl Pattern {
         if pattern.len() > PATTERN_BYTES_MAX {
             return Err(EvalError::Limit("bytes of a regular expression"));
         }
-        let Some(translated) = translate(pattern) else {
+        let Some(Translated { text, names }) = translate(pattern, dialect) else {
             return Ok(None);
         };
         let opening = match dialect.is_at_least(3, 0) {
             true => "^(?s:",
             false => "^(?:",
         };
-        let compiled = RegexBuilder::new(&format!("{opening}{translated})$"))
+        let compiled = RegexBuilder::new(&format!("{opening}{text})$"))
             .size_limit(PATTERN_COMPILED_BYTES_MAX)
             .dfa_size_limit(PATTERN_COMPILED_BYTES_MAX)
             .build();
         match compiled {
-            Ok(regex) => Ok(Some(Self { regex })),
+            Ok(regex) => Ok(Some(Self { regex, names })),
             Err(regex::Error::CompiledTooBig(_)) => {
                 Err(EvalError::Limit("size of a regular expression"))
             }
@@ -84,10 +86,10 @@ impl Pattern {
             let found = number.and_then(|number| captures.get(number));
             return found.map_or("", |group| group.as_str());
         }
-        let mut names = self.regex.capture_names().enumerate();
-        let found = names.find(|(_, known)| *known == Some(name));
-        found
-            .and_then(|(at, _)| captures.get(at))
+        // Of several groups of the name, the first that matches.
+        let mut named = self.names.iter().filter(|(known, _)| known == name);
+        named
+            .find_map(|(_, at)| captures.get(*at))
             .map_or("", |group| group.as_str())
     }
 }
@@ -105,178 +107,6 @@ fn group_name(text: &str) -> Option<(&str, &str)> {
         (true, _) => None,
         (false, true) => Some((name, after.strip_prefix('}')?)),
         (false, false) => Some((name, after)),
-    }
-}
-
-/// Writes a pattern of the servers in the library's syntax; `None` where the servers refuse what
-/// the library would take. What both refuse is left to the library.
-fn translate(pattern: &str) -> Option<String> {
-    let mut translator = Translator {
-        rest: pattern,
-        out: String::with_capacity(pattern.len() + 16),
-    };
-    let mut after_repetition = false;
-    while let Some(c) = translator.rest.chars().next() {
-        let is_repetition = match c {
-            '*' | '+' | '?' => Some(1),
-            '{' => translator.repetition()?,
-            _ => None,
-        };
-        if let Some(length) = is_repetition {
-            if after_repetition {
-                return None;
-            }
-            translator.copy(length);
-            // Reluctant.
-            if translator.rest.starts_with('?') {
-                translator.copy(1);
-            }
-            after_repetition = true;
-            continue;
-        }
-        after_repetition = false;
-        match c {
-            '{' => translator.replace(1, "\\{"),
-            '\\' => translator.escape(false)?,
-            '[' => translator.class()?,
-            '(' => translator.group()?,
-            _ => translator.copy(c.len_utf8()),
-        }
-    }
-    Some(translator.out)
-}
-
-struct Translator<'p> {
-    rest: &'p str,
-    out: String,
-}
-
-impl Translator<'_> {
-    fn copy(&mut self, length: usize) {
-        let (copied, rest) = self.rest.split_at(length);
-        self.out.push_str(copied);
-        self.rest = rest;
-    }
-
-    fn replace(&mut self, length: usize, by: &str) {
-        self.out.push_str(by);
-        self.rest = &self.rest[length..];
-    }
-
-    /// The length of `{n}`, `{n,}` or `{n,m}`; `Some(None)` where the brace is literal.
-    fn repetition(&self) -> Option<Option<usize>> {
-        let Some((inside, _)) = self.rest[1..].split_once('}') else {
-            return Some(None);
-        };
-        let (least, most) = match inside.split_once(',') {
-            Some((least, "")) => (least, least),
-            Some(both) => both,
-            None => (inside, inside),
-        };
-        let is_number = |text: &str| {
-            !text.is_empty()
-                && text.bytes().all(|byte| byte.is_ascii_digit())
-                && (text == "0" || !text.starts_with('0'))
-        };
-        if !is_number(least) || !is_number(most) {
-            return Some(None);
-        }
-        let is_small = |text: &str| text.parse().is_ok_and(|count: u32| count <= REPEAT_MAX);
-        (is_small(least) && is_small(most)).then_some(Some(inside.len() + 2))
-    }
-
-    /// An escape, inside a class or outside.
-    fn escape(&mut self, is_in_class: bool) -> Option<()> {
-        let mut characters = self.rest[1..].chars();
-        let escaped = characters.next()?;
-        let next = characters.next();
-        match escaped {
-            'd' => self.replace(2, "[0-9]"),
-            'D' => self.replace(2, "[^0-9]"),
-            'w' => self.replace(2, "[0-9A-Za-z_]"),
-            'W' => self.replace(2, "[^0-9A-Za-z_]"),
-            's' => self.replace(2, "[\\t\\n\\f\\r ]"),
-            'S' => self.replace(2, "[^\\t\\n\\f\\r ]"),
-            'b' if !is_in_class => self.replace(2, "(?-u:\\b)"),
-            'B' if !is_in_class => self.copy(2),
-            'A' | 'z' if !is_in_class => self.copy(2),
-            'Q' if !is_in_class => self.quotation(),
-            'p' | 'P' => self.copy(2),
-            'a' | 'f' | 'n' | 'r' | 't' | 'v' => self.copy(2),
-            'x' => self.copy(2),
-            // Octal; a digit alone would refer back, which there is not.
-            '1'..='7' if !next.is_some_and(|digit| ('0'..='7').contains(&digit)) => return None,
-            '0'..='7' => self.octal(),
-            '_' => self.replace(2, "_"),
-            '<' | '>' => self.replace(2, if escaped == '<' { "<" } else { ">" }),
-            _ if escaped.is_ascii_punctuation() => self.copy(2),
-            _ => return None,
-        }
-        Some(())
-    }
-
-    /// `\123`
-    fn octal(&mut self) {
-        let digits: String = self.rest[1..]
-            .chars()
-            .take(3)
-            .take_while(|digit| ('0'..='7').contains(digit))
-            .collect();
-        let code = u32::from_str_radix(&digits, 8).unwrap_or_default();
-        self.replace(1 + digits.len(), &format!("\\x{{{code:x}}}"));
-    }
-
-    /// `\Q…\E`
-    fn quotation(&mut self) {
-        let inside = &self.rest[2..];
-        let (quoted, rest) = inside.split_once("\\E").unwrap_or((inside, ""));
-        self.out.push_str(&regex::escape(quoted));
-        self.rest = rest;
-    }
-
-    /// `[…]`, in which the library would take `[`, `&&`, `--` and `~~` for more than characters.
-    fn class(&mut self) -> Option<()> {
-        self.copy(1);
-        if self.rest.starts_with('^') {
-            self.copy(1);
-        }
-        let mut is_first = true;
-        loop {
-            let c = self.rest.chars().next()?;
-            match c {
-                ']' if is_first => self.replace(1, "\\]"),
-                ']' => {
-                    self.copy(1);
-                    return Some(());
-                }
-                '[' => match self.rest[1..]
-                    .starts_with(':')
-                    .then(|| self.rest.find(":]"))
-                {
-                    Some(Some(end)) => self.copy(end + 2),
-                    _ => self.replace(1, "\\["),
-                },
-                '\\' => self.escape(true)?,
-                '&' | '~' => self.replace(1, if c == '&' { "\\&" } else { "\\~" }),
-                _ => self.copy(c.len_utf8()),
-            }
-            is_first = false;
-        }
-    }
-
-    /// The beginning of a group.
-    fn group(&mut self) -> Option<()> {
-        if let Some(flags) = self.rest.strip_prefix("(?")
-            && !flags.starts_with('P')
-            && !flags.starts_with('<')
-        {
-            let end = flags.find([':', ')'])?;
-            if flags[..end].chars().any(|flag| !"imsU-".contains(flag)) {
-                return None;
-            }
-        }
-        self.copy(1);
-        Some(())
     }
 }
 
@@ -330,14 +160,101 @@ mod tests {
             (r"\Qa.*\E.", "a.*x", true),
             (r"a*?b", "aab", true),
             (r"x\bé", "xé", true),
+            (r"é\Bé", "éé", true),
+            (r"(?:\B)", "", true),
+            // Properties, by their exact names.
+            (r"\p{L}+", "aé", true),
+            (r"\p{Lu}", "É", true),
+            (r"\p{Lu}", "é", false),
+            (r"\p{Greek}", "λ", true),
+            (r"\p{^Greek}", "λ", false),
+            (r"\P{^Greek}", "λ", true),
+            (r"[^\p{Greek}x]", "x", false),
+            (r"[\pL\P{Any}]", "é", true),
+            (r"\p{Cs}?\p{Any}", "é", true),
+            (r"\p{C}", "\u{378}", false),
+            (r"(?i)\p{Lu}", "é", true),
+            // Codes.
+            (r"\x{6e}\x6E", "nn", true),
+            (r"[\x{6e}-\x{10FFFF}]", "z", true),
+            (r"[\x{d000}-\x{e000}]", "\u{d7ff}", true),
+            (r"\x{d800}?[\x{d800}]?a", "a", true),
+            (r"\ ", " ", true),
+            (r"[\ \-\]\^]+", "- ]^", true),
+            (r"[\n-\r]", "\u{b}", true),
+            // Brackets that name no class, and ranges between odd characters.
+            (r"[[:]+", "[:", true),
+            (r"[[:^alpha:]]", "1", true),
+            (r"[--/]+", "-./", true),
+            (r"[\d-z]+", "1-z", true),
+            (r"[]-a]+", "]^a", true),
+            // Flags.
+            (r"(?)a", "a", true),
+            (r"(?ii-s)A", "a", true),
+            (r"(?i-i)A", "a", false),
+            (r"a(?i)+B", "aab", true),
+            (r".*\Q\E*", "a", true),
+            (r"\Qab\E+", "abb", true),
+            (r"((n{10}){100}){0}|a", "a", true),
+            (r"((n{100}){0}){100}", "", true),
+            (r"a)|(?:b", "b", true),
         ];
         for (pattern, text, expected) in cases {
             let found = compiled(pattern, NEW).unwrap_or_else(|| panic!("{pattern} is refused"));
             assert_eq!(found.matches(text), expected, "{pattern} {text}");
         }
         for pattern in [
-            "(", ")", "*", "a**", "a*+", "a{2}{3}", "a{1001}", "a{2,1}", "[b-a]", r"\1", r"\y",
-            "(?x)a", "(?R)a", r"\", "[a", "(?=a)", "(?<!a)", r"\Z",
+            "(",
+            ")",
+            "*",
+            "a**",
+            "a*+",
+            "a{2}{3}",
+            "a{1001}",
+            "a{2,1}",
+            "[b-a]",
+            r"\1",
+            r"\y",
+            "(?x)a",
+            "(?R)a",
+            r"\",
+            "[a",
+            "(?=a)",
+            "(?<!a)",
+            r"\Z",
+            r"\p{Alphabetic}",
+            r"\p{greek}",
+            r"\p{lu}",
+            r"\p{Script=Latin}",
+            r"\p{Grek}",
+            r"\p{L",
+            r"\pé",
+            r"\p",
+            r"\p{}",
+            r"\x{6",
+            r"\x{}",
+            r"\x{110000}",
+            r"\xg1",
+            r"\x6",
+            r"\é",
+            r"\e",
+            "[[:foo:]]",
+            "[[:Alpha:]]",
+            r"[!-\d]",
+            r"[a\b]",
+            r"[\Qa\E]",
+            "(?P<é>.)",
+            "(?P<a.b>.)",
+            "(?P<>.)",
+            "(?P=a)",
+            "(?-)a",
+            "(?i-)a",
+            "(?i--s)a",
+            "(?i",
+            "((n{100}){100})?",
+            "(n{11}){100}",
+            "(?)*",
+            r"\Q\E*",
         ] {
             assert!(compiled(pattern, NEW).is_none(), "{pattern} is taken");
         }
@@ -348,6 +265,21 @@ mod tests {
         assert!(compiled("a.b", NEW).unwrap().matches("a\nb"));
         assert!(!compiled("a.b", OLD).unwrap().matches("a\nb"));
         assert!(compiled("(?s)a.b", OLD).unwrap().matches("a\nb"));
+    }
+
+    #[test]
+    fn versions_differ() {
+        assert!(compiled("(?<name>a)", NEW).is_some());
+        assert!(compiled("(?<name>a)", OLD).is_none());
+        assert!(compiled(r"\p{Kawi}", NEW).is_some());
+        assert!(compiled(r"\p{Kawi}", OLD).is_none());
+    }
+
+    #[test]
+    fn names_of_groups_may_be_numbers_and_may_repeat() {
+        let pattern = compiled("(?P<a>x)?(?P<a>y)(?P<a>z)(?P<1b>.)", OLD).unwrap();
+        let expanded = pattern.expand("yz!", "${a}${1b}$2");
+        assert_eq!(expanded.as_deref(), Some("y!y"));
     }
 
     #[test]
@@ -392,7 +324,7 @@ mod tests {
             "query crosses a limit: bytes of a regular expression"
         );
         assert_eq!(
-            limit(r"(\pL{1000}){1000}"),
+            limit(&r"\pL{1000}".repeat(9)),
             "query crosses a limit: size of a regular expression"
         );
     }

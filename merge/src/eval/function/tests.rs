@@ -42,6 +42,7 @@ pub(super) fn with_env<T>(
         pace: &pace,
         clock,
         notes: RefCell::default(),
+        watch: Default::default(),
     };
     work(&env, grid)
 }

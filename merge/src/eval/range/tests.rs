@@ -52,6 +52,7 @@ fn env<'a>(bump: &'a Bump, pace: &'a Pace, call: &Call<'_>) -> Env<'a> {
             lookback_ms: 300_000,
         },
         notes: std::cell::RefCell::default(),
+        watch: Default::default(),
     }
 }
 

@@ -42,6 +42,43 @@ fn some_samples_ask_for_a_second_plan() {
     );
 }
 
+/// Servers before 2.44 have no sum of floats and native histograms, but a mean.
+#[test]
+fn a_count_without_a_sum_asks_for_a_second_plan() {
+    let float = r#"{"metric":{},"value":[1,"1"]}"#;
+    let plan = plan(&Endpoint::Query, Some("avg(x)"), &PlanOptions::default());
+    for (aggregates_histograms, expected) in [(true, Some(Retry::Histograms)), (false, None)] {
+        let options = MergeOptions {
+            aggregates_histograms,
+            ..MergeOptions::default()
+        };
+        let reports = [Vector(""), Vector(float), Vector(float), Vector(float)];
+        let (merged, _) = merge_with(&plan, &two(), options, &reports, 1);
+        assert_eq!(merged.retry, expected);
+    }
+}
+
+/// Sums of what is not whole may differ in their last bits from one server's.
+#[test]
+fn rounded_sums_are_told() {
+    let told = |query: &str, [first, second]: [&str; 2]| {
+        let float = |value: &str| format!(r#"{{"metric":{{}},"value":[1,"{value}"]}}"#);
+        let plan = plan(&Endpoint::Query, Some(query), &PlanOptions::default());
+        let mut reports = Vec::new();
+        let (first, second) = (float(first), float(second));
+        for series in [&first, &second] {
+            reports.extend(plan.variants.iter().map(|_| Vector(series)));
+        }
+        let (merged, _) = merge_with(&plan, &two(), MergeOptions::default(), &reports, 1);
+        merged.has_rounded_sum
+    };
+    for query in ["sum(x)", "avg(x)"] {
+        assert!(told(query, ["0.5", "1"]), "{query}");
+        assert!(!told(query, ["1", "1"]), "{query}");
+    }
+    assert!(!told("max(x)", ["0.5", "1"]));
+}
+
 /// The same of rows that are read many at a time.
 #[test]
 fn sums_of_a_range_that_cancel_out_ask_for_a_second_plan() {

@@ -160,14 +160,22 @@ pub(super) async fn carry_out<'v>(
     asking: &Asking<'v>,
     (alb, settings): (&Backend, &Alb),
 ) -> Result<Done<'v>, Refusal> {
-    let (mut care, mut why) = (Care::default(), None);
+    let (mut care, mut why, mut before) = (Care::default(), None, None);
     loop {
         let round = Box::pin(carry_out_once(asking, (alb, settings), care));
-        let done = round.await?;
+        let done = match (round.await, before.take()) {
+            (Ok(done), Some(_)) if done.merged.status < 400 => done,
+            (_, Some(before)) => return Ok(before),
+            (round, None) => round?,
+        };
         match done.merged.retry {
             Some(retry) if retry.care() > care => {
                 care = retry.care();
                 why = Some(retry);
+                before = retry.may_fail().then_some(Done {
+                    retry: None,
+                    ..done
+                });
             }
             _ => return Ok(Done { retry: why, ..done }),
         }
