@@ -38,6 +38,7 @@ struct Row {
     goes: Option<String>,
     asks: Option<String>,
     case: Option<serde_json::Value>,
+    runs: Option<Vec<String>>,
     status: Option<u16>,
     location: Option<String>,
     #[serde(default)]
@@ -124,6 +125,13 @@ impl Row {
             });
             let expected = case.as_u64().map(|place| place as u16);
             expect("case", text(&Some(expected)), text(&rules.next()));
+        }
+        if let Some(runs) = &self.runs {
+            let mut rules = found.steps.iter().filter_map(|step| match step {
+                Step::Rule { rewriters, .. } => Some(rewriters),
+                _ => None,
+            });
+            expect("runs", text(&Some(runs)), text(&rules.next()));
         }
         if let Some(dropped) = self.dropped {
             expect("dropped", dropped.to_string(), found.dropped.to_string());

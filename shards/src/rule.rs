@@ -24,6 +24,8 @@ use operation::{check, digest};
 pub(crate) struct Decision<'r> {
     /// The case that decides; `None`: no case matched.
     pub(crate) case: Option<&'r Case>,
+    /// Cases whose rewriters have run, in that order: all that match, whichever decides.
+    pub(crate) rewrote: Matched,
     /// Where to go.
     pub(crate) onward: Onward<'r>,
 }
@@ -46,7 +48,7 @@ impl PartialEq for Case {
 impl Eq for Case {}
 
 /// Cases that match, in the order they do.
-type Matched = SmallVec<[u16; 8]>;
+pub(crate) type Matched = SmallVec<[u16; 8]>;
 
 /// Passes a request through a rule.
 ///
@@ -58,14 +60,15 @@ pub(crate) fn pass<'r>(rule: &'r Rule, request: &mut Request<'_>) -> Result<Deci
     }
     let mut captures = None;
     let mut decided: Option<u16> = None;
+    let mut rewrote = Matched::new();
     match &rule.switch {
         Switch::Never => {}
-        Switch::Each(checks) => each(rule, checks, request, &mut decided)?,
+        Switch::Each(checks) => each(rule, checks, request, (&mut decided, &mut rewrote))?,
         Switch::Result(..) | Switch::Equal(..) => {
             let matched = looked_up(rule, request, &mut captures);
             for case in matched {
                 if decided != Some(case) {
-                    run_case(rule, case, request, captures.as_ref())?;
+                    run_case((rule, case), request, captures.as_ref(), &mut rewrote)?;
                 }
                 decided = Some(case);
                 if rule.first_decides {
@@ -92,19 +95,24 @@ pub(crate) fn pass<'r>(rule: &'r Rule, request: &mut Request<'_>) -> Result<Deci
         }
         other => Onward::To(other),
     };
-    Ok(Decision { case, onward })
+    Ok(Decision {
+        case,
+        rewrote,
+        onward,
+    })
 }
 
 fn run_case(
-    rule: &Rule,
-    case: u16,
+    (rule, case): (&Rule, u16),
     request: &mut Request<'_>,
     captures: Option<&Captures<'_>>,
+    rewrote: &mut Matched,
 ) -> Result<(), TooMany> {
-    match &rule.cases[usize::from(case)].rewriter {
-        Some(rewriter) => request.run(rewriter, captures),
-        None => Ok(()),
+    if let Some(rewriter) = &rule.cases[usize::from(case)].rewriter {
+        rewrote.push(case);
+        request.run(rewriter, captures)?;
     }
+    Ok(())
 }
 
 /// Checks value after value. What a case's rewriter changes, later checks see. Contract: rule page, 7 (C3).
@@ -112,7 +120,7 @@ fn each(
     rule: &Rule,
     checks: &[(Check, u16)],
     request: &mut Request<'_>,
-    decided: &mut Option<u16>,
+    (decided, rewrote): (&mut Option<u16>, &mut Matched),
 ) -> Result<(), TooMany> {
     let may_change = rule.cases.iter().any(|case| case.rewriter.is_some());
     if !may_change {
@@ -133,7 +141,7 @@ fn each(
         }
         // A case's values follow each other, and its rewriter runs once.
         if done != *case {
-            run_case(rule, *case, request, None)?;
+            run_case((rule, *case), request, None, rewrote)?;
             done = *case;
         }
         *decided = Some(*case);

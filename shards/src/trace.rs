@@ -11,8 +11,9 @@ use crate::dispatch;
 use crate::elsewhere::replaced;
 use crate::limits::head_limits;
 use crate::passage::{Asked, Entered, Passage, path_below};
-use crate::plan::{Backend, BackendKind, Case, Handler, Listener, Origin, PathRule, Plan, Rule};
+use crate::plan::{Backend, BackendKind, Handler, Listener, Origin, PathRule, Plan, Rule};
 use crate::respond::Failure;
+use crate::rule::Decision;
 
 /// A request that nobody sends.
 #[derive(Clone, Debug, Default)]
@@ -261,7 +262,7 @@ fn follow<'v>(
             BackendKind::Rule(rule) => {
                 let decision = passage.pass(rule, asked)?;
                 if let Some(steps) = &mut steps {
-                    steps.push(decided(rule, decision.case));
+                    steps.push(decided(rule, &decision));
                 }
                 dispatch::sent(plan, decision.onward, asked, passage)?;
             }
@@ -291,19 +292,15 @@ fn note(steps: &mut Vec<Step>, backend: &Backend, rule: &PathRule) {
     steps.extend(rewriters.map(|rewriter| Step::Rewriter(rewriter.name.to_string())));
 }
 
-fn decided(rule: &Rule, case: Option<&Case>) -> Step {
-    let of_case = case.and_then(|case| case.rewriter.as_ref());
-    let nomatch = rule.nomatch.as_ref().filter(|_| case.is_none());
-    let all = [
-        rule.ingress.as_ref(),
-        of_case,
-        nomatch,
-        rule.egress.as_ref(),
-    ];
-    let names = all.into_iter().flatten();
+fn decided(rule: &Rule, decision: &Decision<'_>) -> Step {
+    let of_cases = decision.rewrote.iter();
+    let of_cases = of_cases.filter_map(|case| rule.cases[usize::from(*case)].rewriter.as_ref());
+    let nomatch = rule.nomatch.as_ref().filter(|_| decision.case.is_none());
+    let first = rule.ingress.iter().chain(of_cases);
+    let names = first.chain(nomatch).chain(&rule.egress);
     Step::Rule {
         name: rule.name.to_string(),
-        case: case.map(|case| case.place),
+        case: decision.case.map(|case| case.place),
         rewriters: names.map(|rewriter| rewriter.name.to_string()).collect(),
     }
 }
