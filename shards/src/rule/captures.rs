@@ -17,12 +17,17 @@ pub(crate) struct Captures<'r> {
 }
 
 impl<'r> Captures<'r> {
-    /// Of the first match; `None` when there is none, or the input is too long to keep.
+    /// Of the first match; `None` when there is none. Of an input that is too long to keep every group is what cannot be
+    /// sent, so that whatever would be made of it is left out.
     pub(super) fn of(regex: &'r Regex, input: &[u8]) -> Option<Captures<'r>> {
-        if input.len() > MATCHED_BYTES_MAX {
-            return None;
-        }
         let input = as_text(input);
+        if input.len() > MATCHED_BYTES_MAX {
+            return regex.is_match(&input).then(|| Captures {
+                regex,
+                text: vec![0],
+                groups: vec![Some((0, 1)); regex.captures_len()],
+            });
+        }
         let found = regex.captures(&input)?;
         let groups = found.iter();
         let groups = groups.map(|group| group.map(|group| (group.start(), group.end())));
@@ -83,9 +88,15 @@ mod tests {
     }
 
     #[test]
-    fn captures_are_as_short_as_what_is_looked_at() {
-        let regex = Regex::new("(a+)").expect("a regex");
-        assert!(Captures::of(&regex, &vec![b'a'; MATCHED_BYTES_MAX]).is_some());
-        assert!(Captures::of(&regex, &vec![b'a'; MATCHED_BYTES_MAX + 1]).is_none());
+    fn what_is_too_long_to_keep_matches_and_cannot_be_sent() {
+        let regex = Regex::new("^(a+)$").expect("a regex");
+        let of = |length: usize| {
+            let found = Captures::of(&regex, &vec![b'a'; length]).expect("it matches");
+            found.get("1").map(<[u8]>::to_vec)
+        };
+        assert_eq!(of(MATCHED_BYTES_MAX).map(|text| text.len()), Some(4096));
+        assert_eq!(of(MATCHED_BYTES_MAX + 1), Some(vec![0]));
+        let other = vec![b'b'; MATCHED_BYTES_MAX + 1];
+        assert!(Captures::of(&regex, &other).is_none());
     }
 }
