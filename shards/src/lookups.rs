@@ -3,7 +3,7 @@
 //! Owned by the shard, which resolves nothing: the control core is asked with a [`Lookup`](crate::link::Lookup), and
 //! its answer is kept for as long as it says. Called by `elsewhere`. Several requests for one name are one lookup.
 //! Clients choose these names. Bounds: [`NAMES_MAX`] names kept with addresses and as many without,
-//! [`LOOKUPS_MAX`] lookups open; what is beyond them is not waited for.
+//! [`LOOKUPS_MAX`] lookups of new names open, and as many of names in use; what is beyond them is not waited for.
 
 use std::cell::{Cell, OnceCell, RefCell};
 use std::future::poll_fn;
@@ -15,6 +15,9 @@ use std::task::{Poll, Waker};
 use crate::limits::{LOOKUPS_MAX, NAMES_MAX};
 use crate::link::Found;
 use crate::names::Names;
+
+/// Addresses serve for so long after their time where nobody can be asked.
+const STALE_MS_MAX: u64 = 60_000;
 
 /// A shard's knowledge of such names.
 pub(crate) struct Lookups {
@@ -73,9 +76,18 @@ impl Lookups {
             same.add(waiter.clone());
             return Standing::Asked(waiter);
         }
+        // Names in use have room of their own, or new ones that nobody answers for would take it from them.
+        let last = self
+            .names
+            .borrow()
+            .last(host, now_ms.saturating_sub(STALE_MS_MAX));
+        let room = match last {
+            Some(_) => 2 * LOOKUPS_MAX,
+            None => LOOKUPS_MAX,
+        };
         let token = self.next_token.get();
-        if open.len() >= LOOKUPS_MAX || !ask(token) {
-            return Standing::Full;
+        if open.len() >= room || !ask(token) {
+            return last.map_or(Standing::Full, Standing::Known);
         }
         self.next_token.set(token.wrapping_add(1));
         open.push(Open {
@@ -202,7 +214,6 @@ mod tests {
         asked(&lookups, "a", 0);
         lookups.answer(0, &found(100), 0);
         assert_eq!(known(&lookups, "a", 99), Some(1));
-        assert_eq!(known(&lookups, "a", 100), None);
         asked(&lookups, "a", 100);
         lookups.answer(1, &nothing(50), 100);
         assert_eq!(known(&lookups, "a", 149), Some(0));
@@ -226,7 +237,26 @@ mod tests {
         asked(&lookups, "over", 0);
         // An answer nobody asked for, or a second one, means nothing.
         lookups.answer(0, &found(1000), 0);
-        assert_eq!(known(&lookups, "0", 1), None);
+        assert_eq!(known(&lookups, "0", STALE_MS_MAX + 2), None);
+    }
+
+    #[test]
+    fn names_in_use_are_served_while_new_ones_take_all_the_room() {
+        let lookups = Lookups::new();
+        asked(&lookups, "used", 0);
+        lookups.answer(0, &found(100), 0);
+        for n in 0..LOOKUPS_MAX {
+            asked(&lookups, &n.to_string(), 100);
+        }
+        assert_eq!(known(&lookups, "new", 100), None);
+        // It is asked for nevertheless, and where it cannot be, its last addresses serve for a while.
+        assert_eq!(known(&lookups, "used", 100), Some(1));
+        asked(&lookups, "used", 100);
+        assert_eq!(known(&lookups, "other", STALE_MS_MAX), None);
+        let late = 100 + STALE_MS_MAX;
+        let Standing::Asked(_) = lookups.look_up("used", late, |_| panic!("asked already")) else {
+            panic!("its answer is still to come");
+        };
     }
 
     #[test]

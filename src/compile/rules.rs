@@ -162,8 +162,15 @@ fn rule(
     let default = default_outcome(context, scene, &at, written);
     let cases = cases(context, scene, &at, written);
     let first_decides = written.match_policy.as_deref() == Some("first");
-    let switch = operation(context, &at, written)
-        .and_then(|operation| switch(context, &at, written, (&operation, &cases)));
+    let switch = operation(context, &at, written).and_then(|operation| {
+        let asked = match source {
+            Some(Source::Host | Source::Hostname) if written_type(written) == "string" => {
+                &without_case(written, &operation)
+            }
+            _ => written,
+        };
+        switch(context, &at, asked, (&operation, &cases))
+    });
     let executions_max = match written.max_rule_executions.unwrap_or(0) {
         0 => defaults::RULE_EXECUTIONS.value,
         max => max.min(RULE_EXECUTIONS_MAX),
@@ -308,17 +315,37 @@ fn operation(context: &mut Context<'_>, at: &Path, written: &Written) -> Option<
         context.fail_key(&at.key(what), Fault::Required { what });
         return None;
     };
-    let kind = written
-        .input_type
-        .as_deref()
-        .unwrap_or(defaults::INPUT_TYPE.value);
-    match WrittenOperation::of(kind, word) {
+    match WrittenOperation::of(written_type(written), word) {
         Ok(operation) => Some(operation),
         Err(reason) => {
             fail(context, &at.key("operation"), reason);
             None
         }
     }
+}
+
+fn written_type(written: &Written) -> &str {
+    let kind = written.input_type.as_deref();
+    kind.unwrap_or(defaults::INPUT_TYPE.value)
+}
+
+/// The rule with texts that compare with names of hosts, which are looked at in small letters.
+fn without_case(written: &Written, operation: &WrittenOperation) -> Written {
+    let mut written = written.clone();
+    if let Some(operand) = &mut written.operation_arg {
+        match operation.name.as_str() {
+            // Small letters would make other classes.
+            "rmatch" if !operand.is_empty() => operand.insert_str(0, "(?i)"),
+            "eq" | "contains" | "prefix" | "suffix" => operand.make_ascii_lowercase(),
+            _ => {}
+        }
+    }
+    if !matches!(operation.name.as_str(), "rmatch" | "base64") {
+        let cases = written.cases.iter_mut().flatten();
+        let values = cases.flat_map(|case| case.matches.iter_mut().flatten());
+        values.for_each(|value| value.make_ascii_lowercase());
+    }
+    written
 }
 
 /// Where the default leads. A redirect wins over a route.

@@ -181,8 +181,11 @@ impl Lookups {
             self.say(&host, "too many others are asked for", now);
             return false;
         }
+        let is_in_use = who.is_none();
         self.asked.insert(host.clone(), who.into_iter().collect());
         match is_full {
+            // Names in use come first: nobody waits for them, but for a while only.
+            true if is_in_use => self.waiting.push_front((host, now)),
             true => self.waiting.push_back((host, now)),
             false => self.start(host),
         }

@@ -47,7 +47,7 @@ fn lower(host: Cow<'_, [u8]>) -> Cow<'_, [u8]> {
 fn url(request: &Request<'_>, with_query: bool) -> Vec<u8> {
     let mut url = request.scheme().as_bytes().to_vec();
     url.extend_from_slice(b"://");
-    url.extend_from_slice(&lower(bytes(request.host())));
+    url.extend_from_slice(request.host().as_bytes());
     url.extend_from_slice(request.path());
     if let Some(query) = request.query().filter(|_| with_query) {
         url.push(b'?');
