@@ -122,7 +122,12 @@ pub fn wait_text(wait: Duration) -> String {
 /// What the entries of the last answer came to: most of them are in the next one to the letter, and reading a large
 /// answer is most of what a change of one member costs.
 #[derive(Debug, Default)]
-pub struct Unchanged(HashMap<Box<[u8]>, Option<Member>>);
+pub struct Unchanged {
+    /// By what is written: which answer had it last, and what it came to.
+    known: HashMap<Box<[u8]>, (u64, Option<Member>)>,
+    /// Counts answers.
+    answers: u64,
+}
 
 impl Unchanged {
     /// The members of an answer that is a JSON list; `read` makes one of an entry that was not in the last, or says
@@ -133,17 +138,30 @@ impl Unchanged {
     pub fn members(
         &mut self,
         body: &[u8],
+        read: impl FnMut(&[u8]) -> Result<Option<Member>, String>,
+    ) -> Result<Vec<Member>, String> {
+        self.answers += 1;
+        let members = self.read(body, read);
+        // Also where one cannot be read: what is kept is of one answer, and so bounded as that is.
+        self.known.retain(|_, (answer, _)| *answer == self.answers);
+        members
+    }
+
+    fn read(
+        &mut self,
+        body: &[u8],
         mut read: impl FnMut(&[u8]) -> Result<Option<Member>, String>,
     ) -> Result<Vec<Member>, String> {
-        let mut before = std::mem::take(&mut self.0);
-        let mut members = Vec::with_capacity(before.len());
+        let mut members = Vec::with_capacity(self.known.len());
         for entry in entries(body)? {
-            let (entry, member) = match before.remove_entry(entry) {
-                Some(known) => known,
-                None => (entry.into(), read(entry)?),
-            };
+            if let Some((answer, member)) = self.known.get_mut(entry) {
+                *answer = self.answers;
+                members.extend(member.clone());
+                continue;
+            }
+            let member = read(entry)?;
             members.extend(member.clone());
-            self.0.insert(entry, member);
+            self.known.insert(entry.into(), (self.answers, member));
         }
         Ok(members)
     }
