@@ -186,7 +186,7 @@ async fn check(active: &Active, key: LoginKey, (stored, offered): (&Secret, &Sec
     };
     match active.logins.look_up(key, active.dog.now_ms(), ask) {
         Standing::Known(verdict) => verdict,
-        Standing::Asked(waiter) => task::within(CHECK_TIME_MAX, waiter.verdict())
+        Standing::Asked(waiter) => task::within(CHECK_TIME_MAX, waiter.answer())
             .await
             .unwrap_or(Verdict::Busy),
     }

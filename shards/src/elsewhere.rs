@@ -148,7 +148,7 @@ async fn looked_up(shard: &Shard, other: &Origin) -> Vec<SocketAddr> {
         Standing::Known(addresses) => addresses,
         Standing::Asked(waiter) => {
             let limit = other.connect_timeout.min(LOOKUP_TIME_MAX);
-            let found = task::within(limit, waiter.addresses()).await;
+            let found = task::within(limit, waiter.answer()).await;
             found.unwrap_or_default()
         }
         Standing::Full => {

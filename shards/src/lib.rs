@@ -26,6 +26,7 @@ pub mod names;
 mod passage;
 mod peers;
 pub mod plan;
+mod questions;
 mod reply;
 mod respond;
 mod retry;

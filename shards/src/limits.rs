@@ -77,7 +77,11 @@ pub const ELSEWHERE_MAX: usize = 1024;
 /// Most host names made by rewriters that one shard keeps addresses of, and as many that have none.
 pub const NAMES_MAX: usize = 1024;
 /// Lookups of such names that one shard may have open with the control core.
-pub const LOOKUPS_MAX: usize = 64;
+pub const LOOKUPS_MAX: usize = 128;
+/// Lookups open from which on only names that had addresses a while ago are looked up.
+pub const NEW_LOOKUPS_MAX: usize = 64;
+/// How long after their time the addresses of such a name serve, while it is looked up or nobody can be asked.
+pub const STALE_MAX: Duration = Duration::from_secs(60);
 /// Longest time a request waits for one; an origin's `connect_timeout` may be shorter.
 pub const LOOKUP_TIME_MAX: Duration = Duration::from_secs(10);
 

@@ -3,49 +3,37 @@
 //! Owned by the shard, which resolves nothing: the control core is asked with a [`Lookup`](crate::link::Lookup), and
 //! its answer is kept for as long as it says. Called by `elsewhere`. Several requests for one name are one lookup.
 //! Clients choose these names. Bounds: [`NAMES_MAX`] names kept with addresses and as many without,
-//! [`LOOKUPS_MAX`] lookups of new names open, and as many of names in use; what is beyond them is not waited for.
+//! [`LOOKUPS_MAX`] lookups open, [`NEW_LOOKUPS_MAX`] of them for names not in use; what is beyond them is not waited
+//! for.
 
-use std::cell::{Cell, OnceCell, RefCell};
-use std::future::poll_fn;
+use std::cell::RefCell;
 use std::net::IpAddr;
 use std::rc::Rc;
 use std::sync::Arc;
-use std::task::{Poll, Waker};
 
-use crate::limits::{LOOKUPS_MAX, NAMES_MAX};
+use crate::limits::{LOOKUPS_MAX, NAMES_MAX, NEW_LOOKUPS_MAX, STALE_MAX};
 use crate::link::Found;
 use crate::names::Names;
+use crate::questions::{Questions, Waiter};
 
-/// Addresses serve for so long after their time where nobody can be asked.
-const STALE_MS_MAX: u64 = 60_000;
+const STALE_MS_MAX: u64 = STALE_MAX.as_secs() * 1000;
 
 /// A shard's knowledge of such names.
 pub(crate) struct Lookups {
     names: RefCell<Names>,
-    open: RefCell<Vec<Open>>,
-    next_token: Cell<u64>,
+    open: Questions<Box<str>, Addresses>,
 }
 
-struct Open {
-    token: u64,
-    host: Box<str>,
-    waiting: Vec<Rc<Waiter>>,
-}
-
-/// One request that waits for an answer.
-#[derive(Debug, Default)]
-pub(crate) struct Waiter {
-    found: OnceCell<Arc<[IpAddr]>>,
-    waker: RefCell<Option<Waker>>,
-}
+/// Addresses of a host; it may have none.
+type Addresses = Arc<[IpAddr]>;
 
 /// How it stands with a name.
 #[derive(Debug)]
 pub(crate) enum Standing {
     /// These are its addresses; it may have none.
-    Known(Arc<[IpAddr]>),
+    Known(Addresses),
     /// Somebody has asked already, or has now.
-    Asked(Rc<Waiter>),
+    Asked(Rc<Waiter<Addresses>>),
     /// Too many are asked for.
     Full,
 }
@@ -54,8 +42,7 @@ impl Lookups {
     pub(crate) fn new() -> Lookups {
         Lookups {
             names: RefCell::new(Names::new(NAMES_MAX)),
-            open: RefCell::default(),
-            next_token: Cell::new(0),
+            open: Questions::new(),
         }
     }
 
@@ -67,83 +54,33 @@ impl Lookups {
         now_ms: u64,
         ask: impl FnOnce(u64) -> bool,
     ) -> Standing {
-        if let Some((addresses, _)) = self.names.borrow_mut().get(host, now_ms) {
+        let mut names = self.names.borrow_mut();
+        if let Some((addresses, _)) = names.get(host, now_ms) {
             return Standing::Known(addresses);
         }
-        let mut open = self.open.borrow_mut();
-        let waiter = Rc::new(Waiter::default());
-        if let Some(same) = open.iter_mut().find(|open| *open.host == *host) {
-            same.add(waiter.clone());
-            return Standing::Asked(waiter);
-        }
         // Names in use have room of their own, or new ones that nobody answers for would take it from them.
-        let last = self
-            .names
-            .borrow()
-            .last(host, now_ms.saturating_sub(STALE_MS_MAX));
+        let last = names.last(host, now_ms.saturating_sub(STALE_MS_MAX));
         let room = match last {
-            Some(_) => 2 * LOOKUPS_MAX,
-            None => LOOKUPS_MAX,
+            Some(_) => LOOKUPS_MAX,
+            None => NEW_LOOKUPS_MAX,
         };
-        let token = self.next_token.get();
-        if open.len() >= room || !ask(token) {
-            return last.map_or(Standing::Full, Standing::Known);
-        }
-        self.next_token.set(token.wrapping_add(1));
-        open.push(Open {
-            token,
-            host: host.into(),
-            waiting: vec![waiter.clone()],
-        });
-        Standing::Asked(waiter)
+        let waiter = self.open.join(host.into(), room, ask);
+        waiter.map_or_else(
+            || last.map_or(Standing::Full, Standing::Known),
+            Standing::Asked,
+        )
     }
 
     /// An answer has come: it is kept, and who waits for it goes on.
     pub(crate) fn answer(&self, token: u64, found: &Found, now_ms: u64) {
-        let mut open = self.open.borrow_mut();
-        let Some(index) = open.iter().position(|open| open.token == token) else {
+        let Some(host) = self.open.answer(token, &found.addresses) else {
             return;
         };
-        let Open { host, waiting, .. } = open.swap_remove(index);
-        drop(open);
         let for_ms = u64::try_from(found.valid_for.as_millis()).unwrap_or(u64::MAX);
         if for_ms > 0 {
             let mut names = self.names.borrow_mut();
             names.put(&host, found.addresses.clone(), (now_ms, for_ms));
         }
-        for waiter in waiting {
-            // Nobody else sets it: a lookup is answered once.
-            let _ = waiter.found.set(found.addresses.clone());
-            let waker = waiter.waker.borrow_mut().take();
-            if let Some(waker) = waker {
-                waker.wake();
-            }
-        }
-    }
-}
-
-impl Open {
-    /// One more waits. Who has gone meanwhile is forgotten now and then, so that at most twice as many are kept as
-    /// do wait.
-    fn add(&mut self, waiter: Rc<Waiter>) {
-        if self.waiting.len().is_power_of_two() {
-            self.waiting.retain(|other| Rc::strong_count(other) > 1);
-        }
-        self.waiting.push(waiter);
-    }
-}
-
-impl Waiter {
-    /// Waits for the addresses; there may be none.
-    pub(crate) async fn addresses(&self) -> Arc<[IpAddr]> {
-        poll_fn(|cx| match self.found.get() {
-            Some(found) => Poll::Ready(found.clone()),
-            None => {
-                *self.waker.borrow_mut() = Some(cx.waker().clone());
-                Poll::Pending
-            }
-        })
-        .await
     }
 }
 
@@ -153,7 +90,7 @@ mod tests {
     use std::future::Future;
     use std::net::Ipv4Addr;
     use std::pin::pin;
-    use std::task::Context;
+    use std::task::{Context, Poll, Waker};
     use std::time::Duration;
 
     fn found(valid_ms: u64) -> Found {
@@ -170,7 +107,7 @@ mod tests {
         }
     }
 
-    fn asked(lookups: &Lookups, host: &str, now_ms: u64) -> Rc<Waiter> {
+    fn asked(lookups: &Lookups, host: &str, now_ms: u64) -> Rc<Waiter<Addresses>> {
         match lookups.look_up(host, now_ms, |_| true) {
             Standing::Asked(waiter) => waiter,
             other => panic!("{other:?}"),
@@ -196,16 +133,16 @@ mod tests {
         let other = asked(&lookups, "b", 0);
         let mut cx = Context::from_waker(Waker::noop());
         {
-            let mut waiting = pin!(first.addresses());
+            let mut waiting = pin!(first.answer());
             assert!(waiting.as_mut().poll(&mut cx).is_pending());
             lookups.answer(0, &found(100), 0);
             assert!(waiting.as_mut().poll(&mut cx).is_ready());
         }
-        let Poll::Ready(addresses) = pin!(second.addresses()).as_mut().poll(&mut cx) else {
+        let Poll::Ready(addresses) = pin!(second.answer()).as_mut().poll(&mut cx) else {
             panic!("answered");
         };
         assert_eq!(addresses.len(), 1);
-        assert!(pin!(other.addresses()).as_mut().poll(&mut cx).is_pending());
+        assert!(pin!(other.answer()).as_mut().poll(&mut cx).is_pending());
     }
 
     #[test]
@@ -226,7 +163,7 @@ mod tests {
     #[test]
     fn open_lookups_are_bounded() {
         let lookups = Lookups::new();
-        for n in 0..LOOKUPS_MAX {
+        for n in 0..NEW_LOOKUPS_MAX {
             asked(&lookups, &n.to_string(), 0);
         }
         let over = lookups.look_up("over", 0, |_| panic!("there is no room"));
@@ -245,7 +182,7 @@ mod tests {
         let lookups = Lookups::new();
         asked(&lookups, "used", 0);
         lookups.answer(0, &found(100), 0);
-        for n in 0..LOOKUPS_MAX {
+        for n in 0..NEW_LOOKUPS_MAX {
             asked(&lookups, &n.to_string(), 100);
         }
         assert_eq!(known(&lookups, "new", 100), None);
@@ -266,8 +203,8 @@ mod tests {
         for _ in 0..1000 {
             drop(asked(&lookups, "a", 0));
         }
-        assert!(lookups.open.borrow()[0].waiting.len() <= 4);
+        assert!(lookups.open.waiting() <= 4);
         lookups.answer(0, &found(1), 0);
-        assert!(stays.found.get().is_some());
+        assert!(stays.is_answered());
     }
 }

@@ -14,7 +14,7 @@ use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use ringway_shards::limits::LOOKUPS_MAX;
+use ringway_shards::limits::{LOOKUPS_MAX, STALE_MAX};
 use ringway_shards::link::{Found, Lookup, ShardId};
 use ringway_shards::names::Names;
 use tokio::sync::mpsc;
@@ -34,8 +34,6 @@ pub const ADDRESSES_MAX: usize = 16;
 pub const KEPT: [Duration; 2] = [Duration::from_secs(5), dns::REFRESH_MAX];
 /// How long nobody asks again for a name that has no addresses, or that the resolver did not answer for.
 pub const NOTHING_KEPT: Duration = Duration::from_secs(5);
-/// Addresses serve for so long after their time, while they are asked for anew.
-pub const STALE_MAX: Duration = Duration::from_secs(60);
 /// How long a shard keeps such ones.
 pub const STALE_KEPT: Duration = Duration::from_secs(1);
 /// Least time between two lines in the log.

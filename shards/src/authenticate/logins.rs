@@ -6,16 +6,15 @@
 //! numbers remembered, right and wrong, and the checks open at one time, so that a stream of wrong passwords
 //! takes no more of the control core than that. Several requests with one password are one check.
 
-use std::cell::{Cell, RefCell};
+use std::cell::RefCell;
 use std::collections::{HashMap, VecDeque};
-use std::future::poll_fn;
 use std::hash::{BuildHasher, Hash, RandomState};
 use std::rc::Rc;
-use std::task::{Poll, Waker};
 
 use crate::limits::{CHECKS_MAX, KNOWN_LOGINS_MAX, WRONG_LOGIN_TIME, WRONG_LOGINS_MAX};
 use crate::link::Verdict;
 use crate::plan::{AuthenticatorId, Generation};
+use crate::questions::{Questions, Waiter};
 
 /// Stands for a generation, an authenticator, a user and a password. Twice 64 bits under two secret keys.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -26,21 +25,7 @@ pub(crate) struct Logins {
     secrets: [RandomState; 2],
     right: RefCell<Recent>,
     wrong: RefCell<Recent>,
-    open: RefCell<Vec<Open>>,
-    next_token: Cell<u64>,
-}
-
-struct Open {
-    token: u64,
-    key: LoginKey,
-    waiting: Vec<Rc<Waiter>>,
-}
-
-/// One request that waits for a verdict.
-#[derive(Debug, Default)]
-pub(crate) struct Waiter {
-    verdict: Cell<Option<Verdict>>,
-    waker: RefCell<Option<Waker>>,
+    checks: Questions<LoginKey, Verdict>,
 }
 
 /// Where a login stands.
@@ -49,7 +34,7 @@ pub(crate) enum Standing {
     /// It is known.
     Known(Verdict),
     /// Somebody has asked already, or has now.
-    Asked(Rc<Waiter>),
+    Asked(Rc<Waiter<Verdict>>),
 }
 
 impl Logins {
@@ -58,8 +43,7 @@ impl Logins {
             secrets: [RandomState::new(), RandomState::new()],
             right: RefCell::new(Recent::new(KNOWN_LOGINS_MAX)),
             wrong: RefCell::new(Recent::new(WRONG_LOGINS_MAX)),
-            open: RefCell::default(),
-            next_token: Cell::new(0),
+            checks: Questions::new(),
         }
     }
 
@@ -95,33 +79,15 @@ impl Logins {
         if self.wrong.borrow().has(key, now_ms) {
             return Standing::Known(Verdict::Mismatch);
         }
-        let mut open = self.open.borrow_mut();
-        let waiter = Rc::new(Waiter::default());
-        if let Some(same) = open.iter_mut().find(|open| open.key == key) {
-            same.waiting.push(waiter.clone());
-            return Standing::Asked(waiter);
-        }
-        let token = self.next_token.get();
-        if open.len() >= CHECKS_MAX || !ask(token) {
-            return Standing::Known(Verdict::Busy);
-        }
-        self.next_token.set(token.wrapping_add(1));
-        open.push(Open {
-            token,
-            key,
-            waiting: vec![waiter.clone()],
-        });
-        Standing::Asked(waiter)
+        let waiter = self.checks.join(key, CHECKS_MAX, ask);
+        waiter.map_or(Standing::Known(Verdict::Busy), Standing::Asked)
     }
 
     /// A verdict has come: it is remembered, and who waits for it goes on.
     pub(crate) fn answer(&self, token: u64, verdict: Verdict, now_ms: u64) {
-        let mut open = self.open.borrow_mut();
-        let Some(index) = open.iter().position(|open| open.token == token) else {
+        let Some(key) = self.checks.answer(token, &verdict) else {
             return;
         };
-        let Open { key, waiting, .. } = open.swap_remove(index);
-        drop(open);
         let wrong_ms = u64::try_from(WRONG_LOGIN_TIME.as_millis()).unwrap_or(u64::MAX);
         match verdict {
             Verdict::Match => self.right.borrow_mut().put(key, now_ms, u64::MAX),
@@ -132,33 +98,12 @@ impl Logins {
             // Nobody looked, so nothing is known.
             Verdict::Busy => {}
         }
-        for waiter in waiting {
-            waiter.verdict.set(Some(verdict));
-            let waker = waiter.waker.borrow_mut().take();
-            if let Some(waker) = waker {
-                waker.wake();
-            }
-        }
     }
 
     /// Forgets what earlier plans knew; their keys mean nothing under another generation.
     pub(crate) fn forget(&self) {
         self.right.borrow_mut().clear();
         self.wrong.borrow_mut().clear();
-    }
-}
-
-impl Waiter {
-    /// Waits for the verdict.
-    pub(crate) async fn verdict(&self) -> Verdict {
-        poll_fn(|cx| match self.verdict.get() {
-            Some(verdict) => Poll::Ready(verdict),
-            None => {
-                *self.waker.borrow_mut() = Some(cx.waker().clone());
-                Poll::Pending
-            }
-        })
-        .await
     }
 }
 
@@ -208,12 +153,12 @@ mod tests {
     use super::*;
     use std::future::Future;
     use std::pin::pin;
-    use std::task::Context;
+    use std::task::{Context, Poll, Waker};
 
     const PLAN: Generation = Generation(1);
     const ID: AuthenticatorId = AuthenticatorId(0);
 
-    fn asked(logins: &Logins, key: LoginKey) -> Rc<Waiter> {
+    fn asked(logins: &Logins, key: LoginKey) -> Rc<Waiter<Verdict>> {
         match logins.look_up(key, 0, |_| true) {
             Standing::Asked(waiter) => waiter,
             Standing::Known(verdict) => panic!("known as {verdict:?}"),
@@ -238,13 +183,13 @@ mod tests {
         };
         let mut cx = Context::from_waker(Waker::noop());
         {
-            let mut waiting = pin!(first.verdict());
+            let mut waiting = pin!(first.answer());
             assert_eq!(waiting.as_mut().poll(&mut cx), Poll::Pending);
             logins.answer(0, Verdict::Match, 0);
             assert_eq!(waiting.as_mut().poll(&mut cx), Poll::Ready(Verdict::Match));
         }
         assert_eq!(
-            pin!(second.verdict()).as_mut().poll(&mut cx),
+            pin!(second.answer()).as_mut().poll(&mut cx),
             Poll::Ready(Verdict::Match)
         );
         assert_eq!(known(&logins, key, u64::MAX - 1), Some(Verdict::Match));
