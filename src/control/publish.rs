@@ -4,7 +4,8 @@
 //! nested ALB is available iff a member below it is live, and each rotation gives every live member exactly
 //! its weight, evenly spread. Bounds the rotation of a pool by [`TURNS_MAX`].
 
-use std::collections::HashMap;
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, HashMap};
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
@@ -195,42 +196,81 @@ fn published_pool(
 
 /// One rotation by smooth weighted round robin: at each turn every member gains its weight in credit, and the
 /// one with the most credit (the first of equals) takes the turn and pays the sum of all weights. Over one
-/// rotation each pays as often as its weight says, and heavy members never burst more than they must. Takes
-/// members times turns steps: with 1,000 members and the longest rotation some 65 million additions.
+/// rotation each pays as often as its weight says, and heavy members never burst more than they must.
+///
+/// Members of one weight take turns in order, so only who is next of each weight is compared: turns times different
+/// weights steps, of which a rotation of [`TURNS_MAX`] turns has room for some 360.
 fn turns(weights: &[u32]) -> Box<[u32]> {
     let divisor = weights.iter().copied().fold(0, common_divisor);
     if divisor == 0 {
         return Box::default();
-    }
-    if weights.iter().all(|weight| *weight == divisor) {
-        // As below, without its members times turns steps.
-        let count = u32::try_from(weights.len()).expect("a pool has fewer than 2^32 members");
-        return (0..count).collect();
     }
     let length = rotation_length(weights.iter().copied());
     debug_assert!(
         length <= TURNS_MAX,
         "plans with longer rotations are refused"
     );
-    let gains: Vec<i64> = weights
-        .iter()
-        .map(|weight| i64::from(weight / divisor))
-        .collect();
-    let total: i64 = gains.iter().sum();
-    let mut credit = vec![0i64; gains.len()];
-    (0..total)
-        .map(|_| {
-            let mut first = 0;
-            for (index, gain) in gains.iter().enumerate() {
-                credit[index] += gain;
-                if credit[index] > credit[first] {
-                    first = index;
-                }
+    let mut classes: BTreeMap<u32, Class> = BTreeMap::new();
+    for (member, weight) in (0..).zip(weights) {
+        let gain = weight / divisor;
+        if gain > 0 {
+            let class = classes.entry(gain).or_insert_with(|| Class::of(gain));
+            class.members.push(member);
+        }
+    }
+    let mut classes: Vec<Class> = classes.into_values().collect();
+    let total = i64::try_from(length).expect("a rotation has fewer than 2^63 turns");
+    let mut taken = Vec::with_capacity(classes.len());
+    for _ in 0..total {
+        let mut first = 0;
+        for index in 0..classes.len() {
+            classes[index].credit += classes[index].gain;
+            let (best, other) = (&classes[first], &classes[index]);
+            let rank = |class: &Class| (class.credit, Reverse(class.next()));
+            if rank(other) > rank(best) {
+                first = index;
             }
-            credit[first] -= total;
-            u32::try_from(first).expect("a pool has fewer than 2^32 members")
-        })
-        .collect()
+        }
+        taken.push(classes[first].take(total));
+    }
+    taken.into()
+}
+
+/// The members of one weight.
+struct Class {
+    gain: i64,
+    members: Vec<u32>,
+    /// Who is next, by place in `members`.
+    at: usize,
+    /// What that one has.
+    credit: i64,
+}
+
+impl Class {
+    fn of(gain: u32) -> Class {
+        Class {
+            gain: gain.into(),
+            members: Vec::new(),
+            at: 0,
+            credit: 0,
+        }
+    }
+
+    fn next(&self) -> u32 {
+        self.members[self.at]
+    }
+
+    /// Lets the next one take a turn and pay for it.
+    fn take(&mut self, total: i64) -> u32 {
+        let member = self.next();
+        self.at += 1;
+        // All have gained the same; those behind the last one have paid one time more.
+        if self.at == self.members.len() {
+            self.at = 0;
+            self.credit -= total;
+        }
+        member
+    }
 }
 
 fn common_divisor(a: u32, b: u32) -> u32 {

@@ -2,9 +2,9 @@
 //! that source.
 //!
 //! The harness plays a Consul whose blocking queries are answered the moment a member changes. First one pool of
-//! thousands, in which one member after another is replaced; ringway itself says how long each change took from the
-//! answer to the last shard that served it, the kernel what its control threads used meanwhile. Then many pools with
-//! the same query, and how many queries are open.
+//! thousands, of weights from 1 to 10, in which one member after another is replaced; ringway itself says how long each
+//! change took from when the answer was read to the last shard that served it, the kernel what its control threads used
+//! meanwhile, reading included. Then many pools with the same query, and how many queries are open.
 
 #![expect(
     clippy::disallowed_types,
@@ -41,7 +41,7 @@ pub(super) struct Members {
     pub(super) members: usize,
     /// Changes of one member.
     pub(super) changes: usize,
-    /// From the answer of the source until every shard served the change, on average.
+    /// From when the answer of the source was read until every shard served the change, on average.
     pub(super) spread_mean_ms: f64,
     /// The longest of those.
     pub(super) spread_max_ms: f64,
@@ -287,8 +287,9 @@ fn body(members: &[usize]) -> String {
             1 + number % 250
         );
         format!(
-            r#"{{"Node":{{"ID":"","Node":"node-{number}","Address":"{address}","Datacenter":"dc1","Meta":null}},"Service":{{"ID":"web-{number}","Service":"web","Tags":["production"],"Address":"{address}","Port":9090,"Meta":{{"shard":"s{}"}},"Weights":{{"Passing":1,"Warning":1}},"EnableTagOverride":false}},"Checks":[{{"Node":"node-{number}","CheckID":"c","Name":"c","Status":"passing","Notes":"","Output":"","ServiceID":"web-{number}"}}]}}"#,
-            number % 7
+            r#"{{"Node":{{"ID":"","Node":"node-{number}","Address":"{address}","Datacenter":"dc1","Meta":null}},"Service":{{"ID":"web-{number}","Service":"web","Tags":["production"],"Address":"{address}","Port":9090,"Meta":{{"shard":"s{}"}},"Weights":{{"Passing":{},"Warning":1}},"EnableTagOverride":false}},"Checks":[{{"Node":"node-{number}","CheckID":"c","Name":"c","Status":"passing","Notes":"","Output":"","ServiceID":"web-{number}"}}]}}"#,
+            number % 7,
+            1 + number % 10
         )
     };
     let entries: Vec<String> = members.iter().enumerate().map(entry).collect();

@@ -79,6 +79,51 @@ fn heavy_members_do_not_burst() {
     assert_eq!(*turns(&[]), [0u32; 0]);
 }
 
+/// The rotation as it is defined, member after member at each turn.
+fn turns_one_by_one(weights: &[u32]) -> Vec<u32> {
+    let total: i64 = weights.iter().map(|weight| i64::from(*weight)).sum();
+    let mut credit = vec![0; weights.len()];
+    let turn = |_| {
+        let mut first = 0;
+        for (index, weight) in weights.iter().enumerate() {
+            credit[index] += i64::from(*weight);
+            if credit[index] > credit[first] {
+                first = index;
+            }
+        }
+        credit[first] -= total;
+        u32::try_from(first).unwrap()
+    };
+    (0..total).map(turn).collect()
+}
+
+#[test]
+fn members_of_one_weight_take_the_turns_that_are_theirs() {
+    // Every pool of up to five members with weights up to four, and wider ones by a fixed generator.
+    let mut pools: Vec<Vec<u32>> = vec![vec![]];
+    for _ in 0..5 {
+        let longer = pools
+            .iter()
+            .flat_map(|pool| (1..=4).map(|weight| [pool.as_slice(), &[weight]].concat()));
+        let longer: Vec<Vec<u32>> = longer.collect();
+        pools.extend(longer);
+    }
+    let mut seed = 1_u32;
+    let mut next = |below: u32| {
+        seed = seed.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+        (seed >> 16) % below
+    };
+    for _ in 0..200 {
+        let count = next(40);
+        pools.push((0..count).map(|_| 1 + next(12)).collect());
+    }
+    for mut pool in pools {
+        // The smallest common weight, so that both have as many turns.
+        pool.push(1);
+        assert_eq!(*turns(&pool), turns_one_by_one(&pool), "{pool:?}");
+    }
+}
+
 #[test]
 fn weights_are_reduced_by_their_divisor() {
     assert_eq!(rotation_length([100, 200, 300].into_iter()), 6);
