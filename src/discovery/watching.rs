@@ -7,6 +7,7 @@
 
 use std::future::poll_fn;
 use std::hash::{BuildHasher, RandomState};
+use std::net::IpAddr;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::task::Poll;
 use std::time::{Duration, Instant};
@@ -15,7 +16,7 @@ use tokio::sync::mpsc;
 use tokio::task::AbortHandle;
 
 use super::snapshot::Snapshot;
-use super::{Again, Exclusion, Failure, Reading, Source};
+use super::{Again, Exclusion, Failure, Member, Reading, Source};
 
 /// Longest wait before the first reading.
 const FIRST_DELAY_MAX: Duration = Duration::from_secs(1);
@@ -99,7 +100,8 @@ async fn run(watch: u64, mut source: Box<dyn Source>, pace: Pace, news: mpsc::Se
             }
         };
         let (result, excluded) = match result {
-            Ok(reading) => {
+            Ok(mut reading) => {
+                exclude_everywhere(&mut reading);
                 let snapshot = reading
                     .members
                     .map(|members| Snapshot::after(&last, members));
@@ -121,6 +123,23 @@ async fn run(watch: u64, mut source: Box<dyn Source>, pace: Pace, news: mpsc::Se
         }
         tokio::time::sleep(wait).await;
     }
+}
+
+/// Leaves out members at `0.0.0.0` and `::`, as which some sources write "all my addresses": a connection there ends at
+/// this machine.
+fn exclude_everywhere(reading: &mut Reading) {
+    let Some(members) = &mut reading.members else {
+        return;
+    };
+    let is_everywhere = |member: &mut Member| {
+        let address: Result<IpAddr, _> = member.host.parse();
+        address.is_ok_and(|address| address.is_unspecified())
+    };
+    let excluded = members.extract_if(.., is_everywhere);
+    reading.excluded.extend(excluded.map(|member| Exclusion {
+        reason: format!("{} is no address that can be asked", member.host),
+        name: member.name,
+    }));
 }
 
 fn failed_wait(pace: Pace, failures: u32, failure: &Failure) -> Duration {
@@ -236,6 +255,26 @@ mod tests {
         assert!(took <= Duration::from_secs(132), "{took:?}");
         drop(watch);
         assert!(told.recv().await.is_none());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn nobody_is_everywhere() {
+        let again = Again::After(Duration::from_secs(60));
+        let script = Script(VecDeque::from([reading(&["0.0.0.0", "a", "::"], again)]));
+        let (tell, mut told) = mpsc::channel(1);
+        let _watch = spawn(7, Box::new(script), PACE, tell);
+        let news = told.recv().await.unwrap();
+        let snapshot = news.result.unwrap().unwrap();
+        let hosts: Vec<&str> = snapshot.entries().iter().map(|e| &*e.member.host).collect();
+        assert_eq!(hosts, ["a"]);
+        let excluded: Vec<&str> = news.excluded.iter().map(|e| e.reason.as_str()).collect();
+        assert_eq!(
+            excluded,
+            [
+                "0.0.0.0 is no address that can be asked",
+                ":: is no address that can be asked"
+            ]
+        );
     }
 
     #[test]

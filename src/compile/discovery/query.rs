@@ -7,6 +7,7 @@ use serde_json::{Map, Value as Json};
 
 use super::text;
 use crate::compile::context::Context;
+use crate::compile::effective::MASK;
 use crate::config::discovery::query::Query as Written;
 use crate::config::origin_url::check_host_name;
 use crate::config::{Fault, Path, defaults};
@@ -123,7 +124,6 @@ pub(super) fn compile(
         service: field("service", &written.service),
         srv_name: field("srv_name", &written.srv_name),
         hostname: field("hostname", &written.hostname),
-        path: field("path", &written.path),
         port_label: field("port_label", &written.port_label),
         replica_group_label: field("replica_group_label", &written.replica_group_label),
         filter: field("filter", &written.filter),
@@ -135,6 +135,7 @@ pub(super) fn compile(
         }),
         ..Query::default()
     };
+    query.path = path(context, &at.key("path"), written, flavour);
     if flavour == Flavour::Kubernetes {
         kubernetes(context, at, written, &mut query);
     }
@@ -169,6 +170,24 @@ fn refuse_foreign_fields(context: &mut Context<'_>, at: &Path, flavour: Flavour)
         };
         context.fail_key(&at.key(field), fault);
     }
+}
+
+/// The path of a file or an endpoint. A query in it may have a key of the source's own, so it is noted without.
+fn path(
+    context: &mut Context<'_>,
+    at: &Path,
+    written: &Written,
+    flavour: Flavour,
+) -> Option<Box<str>> {
+    let path = written.path.as_ref().filter(|path| !path.is_empty())?;
+    match path.split_once('?') {
+        _ if !flavour.has("path") => return None,
+        Some((shown, _)) if flavour == Flavour::HttpSd => {
+            context.note_written(at, Json::from(format!("{shown}?{MASK}")));
+        }
+        _ => context.note_written(at, Json::from(path.as_str())),
+    }
+    Some(path.as_str().into())
 }
 
 /// Kind and selector, and what goes together. Contract: autodiscovery page, 7.2.

@@ -410,6 +410,19 @@ fn credentials_are_read_and_shown_nowhere() {
     }
 }
 
+#[test]
+fn a_key_in_the_query_of_a_path_is_not_shown() {
+    let text = with_query(
+        "{provider: http_sd, http: {endpoint: 'http://x'}}",
+        "{path: '/pools/web?key=${TOKEN}'}",
+    );
+    let effective = valid(&text).control.effective;
+    for shown in [effective.dump(), effective.explain()] {
+        assert!(!shown.contains("s3cret"), "{shown}");
+        assert!(shown.contains("/pools/web?*****"), "{shown}");
+    }
+}
+
 fn document(text: &str) -> Document {
     let environment = Environment::of_pairs(&[("TOKEN", "s3cret")]);
     Document::of_text("a.yaml", text, &environment).unwrap()
