@@ -4,7 +4,8 @@
 //! writing the answer, in steps as a shard does it. Bytes per second count what the origins sent.
 //! `distinct` has other series in every origin, as shards of a fleet do; `equal` has the same series
 //! everywhere, as the partial results of an aggregation and HA replicas do, and `identical` has the
-//! same values too, as groups that scrape the same targets mostly do.
+//! same values too, as groups that scrape the same targets mostly do. Of `dedup_equal` the first round is measured: of
+//! series that groups share with other values a shard asks for the times too, and merges again.
 //!
 //! Before the timings it prints figures for each case: the median CPU time of a merge, beside a copy
 //! of the same bytes (the least that touching them can cost) and simd-json building its tapes of
@@ -142,6 +143,13 @@ fn merge(
     merge.finish()
 }
 
+/// Merges once, and makes sure that all of it was merged.
+fn check(case: &Case, plan: &Plan, groups: &[GroupSpec], answers: Vec<(Slot, Vec<u8>)>) {
+    let merged = merge(plan, groups, answers, || {});
+    assert_eq!(merged.status, 200, "{}: {:?}", case.name, merged.failures);
+    assert!(!merged.partial, "{}: {:?}", case.name, merged.warnings);
+}
+
 fn strategies(criterion: &mut Criterion) {
     let mut group = criterion.benchmark_group("merge_3x8MB");
     group.sample_size(10);
@@ -149,9 +157,7 @@ fn strategies(criterion: &mut Criterion) {
         let (plan, groups) = (case.plan(), case.group_specs());
         let answers = case.answers(plan.variants.len());
         let bytes: usize = answers.iter().map(|(_, body)| body.len()).sum();
-        let merged = merge(&plan, &groups, answers.clone(), || {});
-        assert_eq!(merged.status, 200, "{}: {:?}", case.name, merged.failures);
-        assert!(!merged.partial, "{}: {:?}", case.name, merged.warnings);
+        check(case, &plan, &groups, answers.clone());
         group.throughput(Throughput::Bytes(bytes as u64));
         group.bench_function(case.name, |bencher| {
             bencher.iter_batched(
@@ -170,9 +176,10 @@ fn figures(runs: usize, filter: &str) {
         let (plan, groups) = (case.plan(), case.group_specs());
         let answers = case.answers(plan.variants.len());
         if runs == 1 {
-            black_box(merge(&plan, &groups, answers, || {}));
+            check(case, &plan, &groups, answers);
             continue;
         }
+        check(case, &plan, &groups, answers.clone());
         let bytes: usize = answers.iter().map(|(_, body)| body.len()).sum();
         let merging = median_cpu(
             runs,
