@@ -11,9 +11,14 @@ use crate::dispatch;
 use crate::elsewhere::replaced;
 use crate::limits::head_limits;
 use crate::passage::{Asked, Entered, Passage, path_below};
-use crate::plan::{Backend, BackendKind, Handler, Listener, Origin, PathRule, Plan, Rule};
+use crate::plan::{
+    Alb, Backend, BackendKind, Handler, Listener, Mechanism, Origin, PathRule, Plan, Rule,
+};
 use crate::respond::Failure;
 use crate::rule::Decision;
+
+/// Most ways by members of pools that a trace follows.
+pub const WAYS_MAX: usize = 64;
 
 /// A request that nobody sends.
 #[derive(Clone, Debug, Default)]
@@ -22,7 +27,7 @@ pub struct Question {
     pub method: String,
     /// Its URL: `http://host/path`, `https://host/path`, or `/path` at `localhost`.
     pub url: String,
-    /// Its headers, without `Host`.
+    /// Its headers. A `Host` stands in the place of the URL's.
     pub headers: Vec<(String, String)>,
 }
 
@@ -86,6 +91,8 @@ pub enum End {
         mechanism: &'static str,
         /// From whom.
         members: Vec<String>,
+        /// The ways by the first of them, [`WAYS_MAX`] of one trace at most.
+        ways: Vec<Trace>,
     },
     /// At ringway, which answers itself.
     Answer {
@@ -104,13 +111,23 @@ pub enum End {
 /// When it is no request.
 pub fn trace(plan: &Plan, question: &Question) -> Result<Trace, String> {
     let request = Request::of(plan, question)?;
-    let mut steps = Vec::new();
-    let (end, dropped) = request.go(Some(&mut steps), at_origin);
+    let mut notes = Notes {
+        steps: Vec::new(),
+        room: WAYS_MAX,
+    };
+    let (end, dropped) = request.go(Some(&mut notes), at_origin);
     Ok(Trace {
-        steps,
+        steps: notes.steps,
         end: end.unwrap_or_else(|failure| refused(&failure)),
         dropped,
     })
+}
+
+/// What is written down on the way.
+struct Notes {
+    steps: Vec<Step>,
+    /// How many ways by members may still be followed.
+    room: usize,
 }
 
 /// A request, read and ready to find its way.
@@ -130,8 +147,15 @@ impl<'v> Request<'v> {
     pub fn of(plan: &'v Plan, question: &Question) -> Result<Request<'v>, String> {
         let (tls, authority, target) = parts(&question.url)?;
         let method = &question.method;
-        let mut text = format!("{method} {target} HTTP/1.1\r\nHost: {authority}\r\n");
-        for (name, value) in &question.headers {
+        let mut text = format!("{method} {target} HTTP/1.1\r\n");
+        let headers = &question.headers;
+        if !headers
+            .iter()
+            .any(|(name, _)| name.eq_ignore_ascii_case("host"))
+        {
+            text.push_str(&format!("Host: {authority}\r\n"));
+        }
+        for (name, value) in headers {
             text.push_str(&format!("{name}: {value}\r\n"));
         }
         text.push_str("\r\n");
@@ -169,7 +193,7 @@ impl<'v> Request<'v> {
 
     fn go(
         &self,
-        steps: Option<&mut Vec<Step>>,
+        notes: Option<&mut Notes>,
         at_origin: impl Fn((&Backend, &Origin), &Asked<'_>, &Passage<'_>) -> End,
     ) -> (Result<End, Failure>, u32) {
         let routed = match dispatch::route(self.listener, &self.head, &self.bytes) {
@@ -179,7 +203,7 @@ impl<'v> Request<'v> {
         let path = path_below(self.head.path(&self.bytes), routed.strip);
         let asked = Asked::of((&self.head, &self.bytes), path, self.tls);
         let mut passage = Passage::at(self.plan.backend(routed.backend));
-        let ended = follow(self.plan, &asked, &mut passage, steps);
+        let ended = follow(self.plan, &asked, &mut passage, notes);
         let ended = ended.map(|ended| match ended {
             Ended::Origin(backend, origin) => at_origin((backend, origin), &asked, &passage),
             Ended::Elsewhere(end) => end,
@@ -227,22 +251,22 @@ fn follow<'v>(
     plan: &'v Plan,
     asked: &Asked<'_>,
     passage: &mut Passage<'v>,
-    mut steps: Option<&mut Vec<Step>>,
+    mut notes: Option<&mut Notes>,
 ) -> Result<Ended<'v>, Failure> {
     loop {
         let rule = match passage.enter(asked)? {
             Entered::Rule(rule) => rule,
             Entered::Asks(authenticator) => {
                 let name = &plan.authenticator(authenticator).name;
-                steps.iter_mut().for_each(|steps| {
-                    steps.push(Step::Authenticator(name.to_string()));
-                });
+                if let Some(notes) = &mut notes {
+                    notes.steps.push(Step::Authenticator(name.to_string()));
+                }
                 continue;
             }
         };
         let backend: &'v Arc<Backend> = passage.backend();
-        if let Some(steps) = &mut steps {
-            note(steps, backend, rule);
+        if let Some(notes) = &mut notes {
+            note(&mut notes.steps, backend, rule);
         }
         if let Handler::Local(local) = &rule.handler {
             return Ok(Ended::Elsewhere(End::Answer {
@@ -261,25 +285,74 @@ fn follow<'v>(
             }
             BackendKind::Rule(rule) => {
                 let decision = passage.pass(rule, asked)?;
-                if let Some(steps) = &mut steps {
-                    steps.push(decided(rule, &decision));
+                if let Some(notes) = &mut notes {
+                    notes.steps.push(decided(rule, &decision));
                 }
                 dispatch::sent(plan, decision.onward, asked, passage)?;
             }
             BackendKind::Alb(alb) => {
                 let members = &plan.pools[alb.pool.0 as usize].members;
                 let [only] = members.as_slice() else {
-                    let names = members.iter().map(|member| plan.backend(member.backend));
+                    let members = members.iter().map(|member| plan.backend(member.backend));
+                    let names = members.clone().map(|backend| backend.name.to_string());
                     return Ok(Ended::Elsewhere(End::Pool {
                         backend: backend.name.to_string(),
                         mechanism: alb.mechanism.name(),
-                        members: names.map(|backend| backend.name.to_string()).collect(),
+                        members: names.collect(),
+                        ways: match notes {
+                            Some(notes) => by_members(plan, asked, (passage, alb), members, notes),
+                            None => Vec::new(),
+                        },
                     }));
                 };
                 passage.hop(plan.backend(only.backend))?;
             }
         }
     }
+}
+
+/// The ways by the members of a pool, as far as there is room.
+fn by_members<'v>(
+    plan: &'v Plan,
+    asked: &Asked<'_>,
+    (passage, alb): (&Passage<'v>, &Alb),
+    members: impl Iterator<Item = &'v Arc<Backend>>,
+    notes: &mut Notes,
+) -> Vec<Trace> {
+    let mut ways = Vec::new();
+    for member in members {
+        if notes.room == 0 {
+            break;
+        }
+        let mut below = Notes {
+            steps: Vec::new(),
+            room: notes.room - 1,
+        };
+        let (mut passage, entered) = match alb.mechanism {
+            Mechanism::RoundRobin | Mechanism::UserRouter => {
+                let mut same = passage.clone();
+                let entered = same.hop(member);
+                (same, entered)
+            }
+            Mechanism::TimeSeriesMerge
+            | Mechanism::FirstResponse
+            | Mechanism::FirstGoodResponse
+            | Mechanism::NewestLastModified => (passage.fork(member), Ok(())),
+        };
+        let ended = entered.and_then(|()| follow(plan, asked, &mut passage, Some(&mut below)));
+        let end = match ended {
+            Ok(Ended::Origin(backend, origin)) => at_origin((backend, origin), asked, &passage),
+            Ok(Ended::Elsewhere(end)) => end,
+            Err(failure) => refused(&failure),
+        };
+        notes.room = below.room;
+        ways.push(Trace {
+            steps: below.steps,
+            end,
+            dropped: passage.dropped_rewrites(),
+        });
+    }
+    ways
 }
 
 fn note(steps: &mut Vec<Step>, backend: &Backend, rule: &PathRule) {

@@ -6,7 +6,7 @@
 use std::io::{self, Write};
 
 use ringway_shards::plan::Generation;
-use ringway_shards::trace::{End, Question, Step, trace};
+use ringway_shards::trace::{End, Question, Step, Trace as Way, trace};
 
 use super::{EXIT_INVALID, EXIT_OK, EXIT_USAGE};
 use crate::compile::{Host, build};
@@ -70,18 +70,23 @@ pub fn run(
             return Ok(EXIT_USAGE);
         }
     };
+    show(&found, "", out)?;
+    Ok(EXIT_OK)
+}
+
+/// Writes a way, each line behind `indent`.
+fn show(found: &Way, indent: &str, out: &mut dyn Write) -> io::Result<()> {
     for step in &found.steps {
-        writeln!(out, "{}", line(step))?;
+        writeln!(out, "{indent}{}", line(step))?;
     }
     if found.dropped > 0 {
         writeln!(
             out,
-            "{} instructions left out: what they made cannot be sent",
+            "{indent}{} instructions left out: what they made cannot be sent",
             found.dropped
         )?;
     }
-    end(&found.end, out)?;
-    Ok(EXIT_OK)
+    end(&found.end, indent, out)
 }
 
 fn line(step: &Step) -> String {
@@ -110,7 +115,8 @@ fn line(step: &Step) -> String {
     }
 }
 
-fn end(end: &End, out: &mut dyn Write) -> io::Result<()> {
+fn end(end: &End, indent: &str, out: &mut dyn Write) -> io::Result<()> {
+    write!(out, "{indent}")?;
     match end {
         End::Origin {
             backend,
@@ -120,7 +126,7 @@ fn end(end: &End, out: &mut dyn Write) -> io::Result<()> {
         } => {
             writeln!(out, "=> {backend}: {method} {url}")?;
             for (name, value) in headers {
-                writeln!(out, "   {name}: {}", shown(name, value))?;
+                writeln!(out, "{indent}   {name}: {}", shown(name, value))?;
             }
             Ok(())
         }
@@ -128,11 +134,23 @@ fn end(end: &End, out: &mut dyn Write) -> io::Result<()> {
             backend,
             mechanism,
             members,
-        } => writeln!(
-            out,
-            "=> {backend} ({mechanism}): one or all of {}",
-            members.join(", ")
-        ),
+            ways,
+        } => {
+            let members_shown = members.join(", ");
+            writeln!(
+                out,
+                "=> {backend} ({mechanism}): one or all of {members_shown}"
+            )?;
+            let below = format!("{indent}  ");
+            for (member, way) in members.iter().zip(ways) {
+                writeln!(out, "{below}by {member}:")?;
+                show(way, &format!("{below}  "), out)?;
+            }
+            match members.len() - ways.len() {
+                0 => Ok(()),
+                more => writeln!(out, "{below}and {more} more, which are not followed"),
+            }
+        }
         End::Answer {
             status,
             location: Some(location),
