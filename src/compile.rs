@@ -163,6 +163,8 @@ pub fn compile(document: &Document, inputs: &Inputs<'_>) -> Result<Compiled, Vec
     let health_checks = health::compile(&mut context, &roster, &backends);
     let pools = pools::compile(&mut context, &roster, &graph, &health_checks);
     let discovery = discovery::compile(&mut context, &roster, &graph);
+    rules.warn_of_unused(&mut context);
+    rewriters.warn_of_unused(&mut context);
     if context.is_clean() && roster.live().next().is_none() {
         context.fail_key(&Path::of(&["backends"]), crate::config::Fault::NoBackends);
     }

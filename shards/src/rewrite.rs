@@ -27,6 +27,7 @@ pub(crate) use authority::{Authority, PortChange};
 pub(crate) use path::{decoded, sendable};
 pub(crate) use query::first as first_param;
 pub(crate) use render::Draft;
+use text::expand_for_target;
 pub(crate) use text::{expand, expand_with, find};
 
 /// What rewriters have changed of a request.
@@ -120,6 +121,7 @@ impl<'a> Request<'a> {
     ) -> Result<(), Dropped> {
         use Instruction as I;
         let text = |template| text_of(template, captures);
+        let target_text = |template| expand_for_target(template, captures).ok_or(Dropped);
         match instruction {
             I::HeaderSet { name, value } => self.set_header(name.as_bytes(), &text(value)?),
             I::HeaderAppend { name, value } => self.append_header(name.as_bytes(), &text(value)?),
@@ -141,14 +143,14 @@ impl<'a> Request<'a> {
                 let value = value.as_ref().map(text).transpose()?;
                 self.delete_param(&text(name)?, value.as_deref())
             }
-            I::ParamsSet(value) => self.set_query(&text(value)?),
+            I::ParamsSet(value) => self.set_query(&target_text(value)?),
             I::ParamsReplace(change) => {
-                let (search, with) = (text(&change.search)?, text(&change.with)?);
+                let (search, with) = (target_text(&change.search)?, target_text(&change.with)?);
                 self.replace_in_query((&search, &with), change.count)
             }
-            I::PathSet { value, depth } => self.set_path(&text(value)?, *depth),
+            I::PathSet { value, depth } => self.set_path(&target_text(value)?, *depth),
             I::PathReplace { change, depth } => {
-                let (search, with) = (text(&change.search)?, text(&change.with)?);
+                let (search, with) = (target_text(&change.search)?, target_text(&change.with)?);
                 self.replace_in_path((&search, &with), *depth)
             }
             I::MethodSet(value) => self.set_method(&text(value)?),

@@ -167,7 +167,7 @@ fn looked_up<'r>(
         Switch::Result(asked, cases) => {
             let matches = match &asked.operation {
                 Operation::Matches(regex) if rule.captures => {
-                    *captures = Captures::of(regex, &input);
+                    *captures = Captures::of(regex, &rule.source, &input);
                     captures.is_some()
                 }
                 _ => false,
@@ -211,10 +211,10 @@ fn location(
 ) -> Vec<u8> {
     let query = request.query().unwrap_or_default();
     let expanded = expand_with(&redirect.location, |name| {
-        let captured = captures.and_then(|captures| captures.get(name));
+        let captured = captures.and_then(|captures| captures.get_for_location(name));
         captured.or(match name {
-            "path" => Some(request.path()),
-            "query" => Some(query),
+            "path" => Some(request.path().into()),
+            "query" => Some(query.into()),
             _ => None,
         })
     });
@@ -222,7 +222,11 @@ fn location(
     if !redirect.location.has_tokens() {
         return text.into_owned();
     }
-    let text = sendable(&text);
+    let mut text = sendable(&text);
+    // `?${query}` of a request without one.
+    if text.ends_with(b"?") && !redirect.location.written().ends_with('?') {
+        text.pop();
+    }
     let is_slash = |byte: &u8| matches!(byte, b'/' | b'\\');
     // `//host` would lead to another host, and a client chose the path.
     let slashes = text.iter().take_while(|byte| is_slash(byte)).count();

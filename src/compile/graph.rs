@@ -1,14 +1,16 @@
 //! Who is a member of whom: pools by name, loops among ALBs, leaves of merges, deadlines.
 
+mod loops;
+
 use std::collections::HashSet;
 use std::time::Duration;
 
-use ringway_shards::limits::HOPS_MAX;
 use ringway_shards::plan::{BackendId, Mechanism};
 
 use super::context::Context;
-use super::roster::{Entry, Live, Role, Roster};
-use super::rules::{self, Rules};
+use super::roster::{Entry, FRONTEND, Live, Role, Roster};
+use super::routes;
+use super::rules::Rules;
 use crate::config::alb::{Alb, PoolEntry};
 use crate::config::backends::Backend;
 use crate::config::units::Period;
@@ -33,13 +35,14 @@ const MECHANISMS: &[(&str, Mechanism)] = &[
     ("user_router", Mechanism::UserRouter),
 ];
 
-/// Pools of all ALBs.
+/// Who leads to whom: ALBs to their members, rules to their targets, and the routes, which come behind all backends, to
+/// whom clients can name.
 pub(super) struct Graph {
-    /// By backend id; `None` for origins and refused ALBs.
+    /// By backend id; `None` for origins, refused ALBs, rules and the routes.
     pools: Vec<Option<Pool>>,
-    /// Where rules lead, by backend id; empty for all else.
-    rules: Vec<Vec<Member>>,
-    /// Nothing leads back to itself or too deep: walking down ends soon.
+    /// Where rules and the routes lead, by backend id; empty for all else.
+    targets: Vec<Vec<Member>>,
+    /// No ALB leads back to itself and nothing leads too deep: walking down ends soon.
     sound: bool,
 }
 
@@ -56,8 +59,17 @@ pub(super) struct Member {
     pub(super) weight: u32,
     /// Where it is written.
     pub(super) at: Path,
-    /// A rule does not name it: it leads back to the routes, which may lead here.
-    pub(super) by_routes: bool,
+}
+
+impl Member {
+    /// One that is named once, at this place.
+    pub(super) fn at(backend: BackendId, at: Path) -> Self {
+        Member {
+            backend,
+            weight: 1,
+            at,
+        }
+    }
 }
 
 impl Graph {
@@ -65,9 +77,10 @@ impl Graph {
     pub(super) fn new(context: &mut Context<'_>, roster: &Roster<'_>, rules: &Rules) -> Self {
         let mut graph = Graph {
             pools: Vec::new(),
-            rules: Vec::new(),
+            targets: Vec::new(),
             sound: true,
         };
+        let routes = routes_id(roster.live().count());
         for (_, live, entry) in roster.live() {
             let pool = match live {
                 Live::Alb => pool(context, roster, entry),
@@ -77,12 +90,16 @@ impl Graph {
             let rule = rule.filter(|_| live == Live::Rule);
             let mut targets = rule.map(|rule| rule.targets.clone()).unwrap_or_default();
             if let Some(at) = rule.and_then(|rule| rule.to_routes.as_ref()) {
-                targets.extend(routed(roster, at));
+                targets.push(Member::at(routes, at.clone()));
             }
-            graph.rules.push(targets);
+            graph.targets.push(targets);
             graph.pools.push(pool);
         }
-        graph.find_loops(context, roster);
+        let routed = routes::of_frontend(roster);
+        let routed = routed.map(|id| Member::at(id, Path::of(&["backends", roster.name(id)])));
+        graph.targets.push(routed.collect());
+        graph.pools.push(None);
+        graph.sound = loops::check(context, roster, &graph);
         if graph.sound {
             graph.check_leaves(context, roster);
             graph.check_routers(context, roster);
@@ -90,17 +107,37 @@ impl Graph {
         graph
     }
 
+    /// What stands for the routes of the listener that rules call `frontend`.
+    fn routes(&self) -> BackendId {
+        routes_id(self.pools.len() - 1)
+    }
+
+    /// The name of something that leads somewhere, as operators write it.
+    fn name<'a>(&self, roster: &Roster<'a>, id: BackendId) -> &'a str {
+        match id == self.routes() {
+            true => FRONTEND,
+            false => roster.name(id),
+        }
+    }
+
     /// The pool of an ALB.
     pub(super) fn pool(&self, id: BackendId) -> Option<&Pool> {
         self.pools.get(id.index()).and_then(Option::as_ref)
     }
 
-    /// Who is directly below a backend: members of an ALB's pool, targets of a rule.
-    pub(super) fn below(&self, id: BackendId) -> &[Member] {
+    /// Who is directly below a backend: members of an ALB's pool, targets of a rule, the routes among them.
+    fn below(&self, id: BackendId) -> &[Member] {
         match self.pool(id) {
             Some(pool) => &pool.members,
-            None => self.rules.get(id.index()).map_or(&[], Vec::as_slice),
+            None => self.targets.get(id.index()).map_or(&[], Vec::as_slice),
         }
+    }
+
+    /// Who is named directly below a backend: as [`Graph::below`] without the routes.
+    pub(super) fn named_below(&self, id: BackendId) -> impl Iterator<Item = &Member> {
+        let routes = self.routes();
+        let below = self.below(id).iter();
+        below.filter(move |member| member.backend != routes)
     }
 
     /// Whether a backend is a direct member of a time series merge.
@@ -137,7 +174,7 @@ impl Graph {
         };
         // Rules may lead in circles.
         known[id.index()] = Some(Duration::ZERO);
-        let below = || self.below(id).iter().filter(|member| !member.by_routes);
+        let below = || self.named_below(id);
         let timeout = match (own, self.pool(id).is_some() || below().next().is_some()) {
             (Some(Period(own)), _) => own,
             (None, true) => below()
@@ -180,50 +217,10 @@ impl Graph {
         first
     }
 
-    /// Reports each loop once, at the entry that begins it in written order, and nesting that a request
-    /// could not pass.
-    fn find_loops(&mut self, context: &mut Context<'_>, roster: &Roster<'_>) {
-        let mut done = vec![false; self.pools.len()];
-        let mut heights = vec![0; self.pools.len()];
-        for start in 0..self.pools.len() {
-            // The way down: backend and the next member of it to look at.
-            let mut way: Vec<(usize, usize)> = vec![(start, 0)];
-            if done[start] {
-                continue;
-            }
-            while let Some((at, next)) = way.last_mut() {
-                let id = BackendId(u32::try_from(*at).unwrap_or(u32::MAX));
-                let member = self.below(id).get(*next).cloned();
-                *next += 1;
-                let Some(member) = member else {
-                    let at = *at;
-                    done[at] = true;
-                    heights[at] = self.height(at, &heights);
-                    if heights[at] == HOPS_MAX + 1 {
-                        self.sound = false;
-                        report_depth(context, roster, at);
-                    }
-                    way.pop();
-                    continue;
-                };
-                let below = member.backend.index();
-                if let Some(from) = way.iter().position(|(id, _)| *id == below) {
-                    let is_of_rules = way[from..].iter().all(|(at, _)| self.pools[*at].is_none());
-                    self.sound &= is_of_rules;
-                    report_loop(context, roster, self, &way[from..]);
-                } else if !done[below] {
-                    way.push((below, 0));
-                }
-            }
-        }
-    }
-
-    /// How many ALBs a request passes from here, members' heights being known.
-    fn height(&self, at: usize, heights: &[usize]) -> usize {
-        let id = BackendId(u32::try_from(at).unwrap_or(u32::MAX));
-        let below = self.below(id).iter().map(|m| heights[m.backend.index()]);
-        // Rules have a bound of their own.
-        usize::from(self.pools[at].is_some()) + below.max().unwrap_or(0)
+    /// A way as operators read it.
+    fn names(&self, roster: &Roster<'_>, way: &[BackendId]) -> String {
+        let names: Vec<&str> = way.iter().map(|id| self.name(roster, *id)).collect();
+        names.join(" > ")
     }
 
     /// Every origin below a time series merge must be a Prometheus. Contract: ALB page, 3.
@@ -236,7 +233,7 @@ impl Graph {
                     let fault = Fault::MergeLeaf {
                         leaf: roster.name(leaf.0).to_owned(),
                         provider: leaf.1.name(),
-                        way: names(roster, way),
+                        way: self.names(roster, way),
                     };
                     context.fail_value(&member.at, fault);
                 }
@@ -251,7 +248,7 @@ impl Graph {
             if first.1 != leaf.1 && told.as_ref() != Some(&member.at) {
                 let other = roster.name(first.0);
                 let fault = Fault::RouterProviders {
-                    way: names(roster, way),
+                    way: self.names(roster, way),
                     provider: leaf.1.name(),
                     other: format!("{other} is of {}", first.1.name()),
                 };
@@ -326,69 +323,9 @@ fn discovered_timeout(roster: &Roster<'_>, alb: &Backend) -> Option<Duration> {
 /// Is told an origin, what it is, and the way to it.
 type Visit<'a> = dyn FnMut((BackendId, Live), &[BackendId]) + 'a;
 
-fn names(roster: &Roster<'_>, way: &[BackendId]) -> String {
-    let names: Vec<&str> = way.iter().map(|id| roster.name(*id)).collect();
-    names.join(" > ")
-}
-
-fn report_depth(context: &mut Context<'_>, roster: &Roster<'_>, at: usize) {
-    let id = BackendId(u32::try_from(at).unwrap_or(u32::MAX));
-    let levels_max = HOPS_MAX;
-    let pool = pool_path(roster.name(id));
-    let at = match context.document.written_at(&pool) {
-        Some(_) => pool,
-        None => router_path(roster.name(id)),
-    };
-    context.fail_key(&at, Fault::TooManyHops { levels_max });
-}
-
-fn report_loop(
-    context: &mut Context<'_>,
-    roster: &Roster<'_>,
-    graph: &Graph,
-    way: &[(usize, usize)],
-) {
-    let id = |index: usize| BackendId(u32::try_from(index).unwrap_or(u32::MAX));
-    let mut names: Vec<&str> = way.iter().map(|(at, _)| roster.name(id(*at))).collect();
-    names.push(names[0]);
-    let cycle = names.join(" > ");
-    // `next` already points behind the member that was followed.
-    let (first, next) = way[0];
-    let member = graph.below(id(first)).get(next.wrapping_sub(1));
-    let at = member.map_or_else(|| pool_path(names[0]), |member| member.at.clone());
-    let of_routes = way.iter().find_map(|(at, next)| {
-        let followed = graph.below(id(*at)).get(next.wrapping_sub(1))?;
-        followed.by_routes.then(|| followed.at.clone())
-    });
-    let has_pool = way.iter().any(|(at, _)| graph.pools[*at].is_some());
-    match (has_pool, of_routes) {
-        (true, Some(at)) => context.fail_value(&at, Fault::CycleOfRoutes { cycle }),
-        (true, None) => context.fail_value(&at, Fault::Cycle { cycle }),
-        (false, None) => rules::warn_of_circle(context, &at, cycle),
-        // What the rule makes of the request decides where the routes lead then, so it may well end.
-        (false, Some(_)) => {}
-    }
-}
-
-/// Backends that routes may lead to, for a rule that leads to the routes at this place.
-fn routed<'r>(roster: &'r Roster<'_>, at: &'r Path) -> impl Iterator<Item = Member> + 'r {
-    let is_routed = |written: &Backend| {
-        let is_default = written.is_default == Some(true);
-        let is_hosted = written
-            .hosts
-            .as_ref()
-            .is_some_and(|hosts| !hosts.is_empty());
-        is_default || is_hosted || written.path_routing_disabled != Some(true)
-    };
-    let all = roster
-        .live()
-        .filter(move |(_, _, entry)| is_routed(entry.written));
-    all.map(|(backend, _, _)| Member {
-        backend,
-        weight: 1,
-        at: at.clone(),
-        by_routes: true,
-    })
+/// The id behind those of all backends.
+fn routes_id(backends: usize) -> BackendId {
+    BackendId(u32::try_from(backends).unwrap_or(u32::MAX))
 }
 
 /// Path of an ALB's pool.
@@ -470,7 +407,6 @@ fn members(
                 backend,
                 weight: weight.unwrap_or(0).max(1),
                 at: here,
-                by_routes: false,
             }),
             Ok(None) => {}
             Err(fault) => context.fail_value(&named_at, fault),
@@ -502,12 +438,7 @@ fn targets(
     let mut members = Vec::new();
     for (name, at) in default.into_iter().chain(users) {
         match member_id(roster, entry, name) {
-            Ok(Some(backend)) if known.insert(backend) => members.push(Member {
-                backend,
-                weight: 1,
-                at,
-                by_routes: false,
-            }),
+            Ok(Some(backend)) if known.insert(backend) => members.push(Member::at(backend, at)),
             Ok(_) => {}
             Err(Fault::SelfMember) => context.fail_value(&at, Fault::SelfRoute),
             Err(fault) => context.fail_value(&at, fault),

@@ -36,7 +36,7 @@ pub(super) fn check(
     };
     let mut told = HashSet::new();
     for alb in backends {
-        if graph.below(alb.id).is_empty() || !alb.paths.iter().any(guards) {
+        if graph.named_below(alb.id).next().is_none() || !alb.paths.iter().any(guards) {
             continue;
         }
         let Some(listener) = listener_of(roster, listeners, alb.id) else {
@@ -94,7 +94,7 @@ fn below(graph: &Graph, alb: BackendId) -> Vec<BackendId> {
     let mut open = vec![alb];
     while let Some(next) = open.pop() {
         // Who is reached by a route meets the guards of that route.
-        for member in graph.below(next).iter().filter(|m| !m.by_routes) {
+        for member in graph.named_below(next) {
             if seen.insert(member.backend) {
                 found.push(member.backend);
                 open.push(member.backend);

@@ -89,7 +89,7 @@ pub(super) fn compile(
     let name = own.authenticator_name.as_deref();
     let common = Common {
         authenticator: authenticators.find(context, &at.key("authenticator_name"), name),
-        rewriter: named.rewriters.find(
+        rewriter: named.rewriters.find_outside_rules(
             context,
             &at.key("req_rewriter_name"),
             own.req_rewriter_name.as_deref(),
@@ -216,7 +216,9 @@ fn rule(
     };
     let rewriter_at = at.key("req_rewriter_name");
     let rewriter = written.req_rewriter_name.as_deref();
-    let rewriter = named.rewriters.find(context, &rewriter_at, rewriter);
+    let rewriter = named
+        .rewriters
+        .find_outside_rules(context, &rewriter_at, rewriter);
     let own = edits::compile(
         context,
         at,

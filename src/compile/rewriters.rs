@@ -1,5 +1,7 @@
 //! Section `request_rewriters`: texts to instructions, chains in the place of their names. Contract: rewriters page.
 
+use std::cell::Cell;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use hyper::header::{HeaderName, HeaderValue};
@@ -9,9 +11,10 @@ use serde_json::Value as Json;
 use super::context::Context;
 use super::edits::FRAMING;
 use super::effective::MASK;
+use super::rules::doubts;
 use crate::config::origin_url::Authority;
 use crate::config::rewriters::Rewriter as Written;
-use crate::config::{Fault, Path, schema};
+use crate::config::{Caution, Fault, Path, schema};
 
 /// Most entries of the section.
 const REWRITERS_MAX: usize = 1_000;
@@ -38,8 +41,17 @@ const KNOWN: &[(&str, &[&str])] = &[
 
 /// All entries of the section.
 pub(super) struct Rewriters {
-    /// By written order; `None` for those that are refused.
-    names: Vec<(String, Option<Arc<Rewriter>>)>,
+    /// By written order.
+    names: Vec<Named>,
+}
+
+/// One entry.
+struct Named {
+    name: String,
+    /// `None`: refused.
+    rewriter: Option<Arc<Rewriter>>,
+    /// Something runs it.
+    is_used: Cell<bool>,
 }
 
 /// An instruction as it was read.
@@ -68,17 +80,37 @@ impl Rewriters {
             .iter()
             .map(|(name, written)| (name.as_str(), steps(context, name, written)))
             .collect();
-        for (name, _) in written {
-            let (mut flat, mut passed) = (Vec::new(), 0);
-            let way = &mut vec![name.as_str()];
-            let is_whole = flatten(context, &steps, way, (&mut flat, &mut passed));
-            let rewriter = is_whole.then(|| {
+        let all_steps = steps.iter().flat_map(|(_, steps)| steps.iter().flatten());
+        let chained: HashSet<&str> = all_steps
+            .filter_map(|step| match step {
+                Step::Chains(other, _) => Some(other.as_str()),
+                Step::Does(_) => None,
+            })
+            .collect();
+        let places = written.iter().zip(0..);
+        let mut chains = Chains {
+            places: places
+                .map(|((name, _), place)| (name.as_str(), place))
+                .collect(),
+            flat: steps.iter().map(|_| None).collect(),
+            steps: &steps,
+            way: Vec::new(),
+        };
+        for (place, (name, _)) in written.iter().enumerate() {
+            let instructions = chains
+                .flatten(context, place)
+                .map(|flat| &flat.instructions);
+            let rewriter = instructions.map(|instructions| {
                 Arc::new(Rewriter {
                     name: name.as_str().into(),
-                    instructions: flat.into(),
+                    instructions: instructions.as_slice().into(),
                 })
             });
-            all.names.push((name.clone(), rewriter));
+            all.names.push(Named {
+                name: name.clone(),
+                rewriter,
+                is_used: Cell::new(chained.contains(name.as_str())),
+            });
         }
         all
     }
@@ -95,10 +127,13 @@ impl Rewriters {
         if NOBODY.contains(&name) {
             return None;
         }
-        match self.names.iter().find(|(known, _)| known == name) {
-            Some((_, rewriter)) => rewriter.clone(),
+        match self.names.iter().find(|known| known.name == name) {
+            Some(known) => {
+                known.is_used.set(true);
+                known.rewriter.clone()
+            }
             None => {
-                let hint = schema::hint(name, self.names.iter().map(|(name, _)| name.as_str()));
+                let hint = schema::hint(name, self.names.iter().map(|known| known.name.as_str()));
                 let name = name.to_owned();
                 context.fail_value(at, Fault::UnknownRewriter { name, hint });
                 None
@@ -106,8 +141,31 @@ impl Rewriters {
         }
     }
 
+    /// As [`Rewriters::find`], for a place where nothing is captured.
+    pub(super) fn find_outside_rules(
+        &self,
+        context: &mut Context<'_>,
+        at: &Path,
+        written: Option<&str>,
+    ) -> Option<Arc<Rewriter>> {
+        let rewriter = self.find(context, at, written)?;
+        doubts::Known::nothing().check_rewriter(context, at, &rewriter);
+        Some(rewriter)
+    }
+
+    /// Warns of those that nothing runs.
+    pub(super) fn warn_of_unused(&self, context: &mut Context<'_>) {
+        for known in self.names.iter().filter(|known| !known.is_used.get()) {
+            let at = Path::of(&["request_rewriters", &known.name]);
+            context.warn_key(&at, Caution::UnusedRewriter);
+        }
+    }
+
     fn instructions(&self) -> impl Iterator<Item = &Instruction> {
-        let rewriters = self.names.iter().filter_map(|(_, known)| known.as_ref());
+        let rewriters = self
+            .names
+            .iter()
+            .filter_map(|known| known.rewriter.as_ref());
         rewriters.flat_map(|rewriter| rewriter.instructions.iter())
     }
 
@@ -179,56 +237,98 @@ fn masked(texts: &[String]) -> Vec<String> {
     texts.iter().enumerate().map(shown).collect()
 }
 
-/// Puts the steps of the last of `way`, and of what they chain to, behind `flat`; false when that cannot be. `passed`
-/// counts chains too: some that do nothing would take for ever else.
-fn flatten<'a>(
-    context: &mut Context<'_>,
-    all: &'a [(&'a str, Option<Vec<Step>>)],
-    way: &mut Vec<&'a str>,
-    (flat, passed): (&mut Vec<Instruction>, &mut usize),
-) -> bool {
-    let name = way.last().copied().unwrap_or_default();
-    let found = all.iter().find(|(known, _)| *known == name);
-    let Some((_, Some(steps))) = found else {
-        return false;
-    };
-    let mut is_whole = true;
-    for step in steps {
-        *passed += 1;
-        if *passed > INSTRUCTIONS_MAX {
-            // Said once: on the way back it is the same.
-            if *passed == INSTRUCTIONS_MAX + 1 {
-                let reason = format!("more than {INSTRUCTIONS_MAX} instructions, chains included");
-                let at = Path::of(&["request_rewriters", way[0]]);
-                context.fail_key(&at, Fault::Rewriter { reason });
-            }
-            return false;
+/// Puts what rewriters chain to in the place of the chains.
+struct Chains<'s, 'a> {
+    /// By written order; `None` for those with a mistake.
+    steps: &'s [(&'a str, Option<Vec<Step>>)],
+    places: HashMap<&'a str, usize>,
+    /// What came of them: `Some(None)` where one cannot be.
+    flat: Vec<Option<Option<Flat>>>,
+    /// Those that are being put together, each for the one before.
+    way: Vec<usize>,
+}
+
+/// A rewriter without chains.
+struct Flat {
+    instructions: Vec<Instruction>,
+    /// Instructions and chains: some chains that do nothing would take for ever else.
+    passed: usize,
+    /// Chains below one another.
+    depth: usize,
+}
+
+impl Chains<'_, '_> {
+    /// The rewriter at a place; `None`, and the problem is reported, when it cannot be.
+    fn flatten(&mut self, context: &mut Context<'_>, place: usize) -> Option<&Flat> {
+        if self.flat[place].is_none() {
+            self.way.push(place);
+            let flat = self.put_together(context, place);
+            self.way.pop();
+            self.flat[place] = Some(flat);
         }
-        let (next, at) = match step {
-            Step::Does(instruction) => {
-                flat.push(instruction.clone());
-                continue;
-            }
-            Step::Chains(next, at) => (next.as_str(), at),
-        };
-        let reason = if let Some(from) = way.iter().position(|known| *known == next) {
-            let cycle = [&way[from..], &[next]].concat().join(" > ");
-            format!("these rewriters chain back to themselves: {cycle}")
-        } else if way.len() > DEPTH_MAX {
-            format!("more than {DEPTH_MAX} rewriters chained one below the other")
-        } else if !all.iter().any(|(known, _)| *known == next) {
-            let hint = schema::hint(next, all.iter().map(|(name, _)| *name));
-            format!("unknown rewriter {next:?}{hint}")
-        } else {
-            way.push(next);
-            is_whole &= flatten(context, all, way, (flat, passed));
-            way.pop();
-            continue;
-        };
-        context.fail_value(at, Fault::Rewriter { reason });
-        is_whole = false;
+        self.flat[place].as_ref()?.as_ref()
     }
-    is_whole
+
+    fn put_together(&mut self, context: &mut Context<'_>, place: usize) -> Option<Flat> {
+        let all = self.steps;
+        let (name, steps) = &all[place];
+        let mut flat = Flat {
+            instructions: Vec::new(),
+            passed: 0,
+            depth: 0,
+        };
+        let mut is_whole = true;
+        for step in steps.as_ref()? {
+            flat.passed += 1;
+            let (next, at) = match step {
+                Step::Does(instruction) => {
+                    flat.instructions.push(instruction.clone());
+                    continue;
+                }
+                Step::Chains(next, at) => (next.as_str(), at),
+            };
+            match self.next(context, next) {
+                Ok(Some(below)) => {
+                    flat.passed += below.passed;
+                    flat.depth = flat.depth.max(below.depth + 1);
+                    flat.instructions.extend_from_slice(&below.instructions);
+                }
+                Ok(None) => is_whole = false,
+                Err(reason) => {
+                    context.fail_value(at, Fault::Rewriter { reason });
+                    is_whole = false;
+                }
+            }
+            if flat.passed > INSTRUCTIONS_MAX {
+                break;
+            }
+        }
+        let reason = if flat.passed > INSTRUCTIONS_MAX {
+            format!("more than {INSTRUCTIONS_MAX} instructions, chains included")
+        } else if flat.depth > DEPTH_MAX {
+            format!("more than {DEPTH_MAX} rewriters chained one below the other")
+        } else {
+            return is_whole.then_some(flat);
+        };
+        let at = Path::of(&["request_rewriters", name]);
+        context.fail_key(&at, Fault::Rewriter { reason });
+        None
+    }
+
+    /// What a chain leads to; `None` when that is refused elsewhere.
+    fn next(&mut self, context: &mut Context<'_>, name: &str) -> Result<Option<&Flat>, String> {
+        let Some(place) = self.places.get(name).copied() else {
+            let hint = schema::hint(name, self.steps.iter().map(|(name, _)| *name));
+            return Err(format!("unknown rewriter {name:?}{hint}"));
+        };
+        if let Some(from) = self.way.iter().position(|known| *known == place) {
+            let names = self.way[from..].iter().map(|known| self.steps[*known].0);
+            let cycle: Vec<&str> = names.chain([name]).collect();
+            let cycle = cycle.join(" > ");
+            return Err(format!("these rewriters chain back to themselves: {cycle}"));
+        }
+        Ok(self.flatten(context, place))
+    }
 }
 
 /// Reads one instruction.

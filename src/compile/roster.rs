@@ -11,8 +11,8 @@ use crate::config::{Caution, Fault, Path, schema};
 
 /// The entry that sets capture caps for all. Decisions, 5.
 const DEFAULT_NAME: &str = "default";
-/// A name that only the contract uses.
-const RESERVED_NAME: &str = "frontend";
+/// What rules call the routes of the main listener; no backend's name.
+pub(super) const FRONTEND: &str = "frontend";
 
 /// All entries of `backends`.
 pub(super) struct Roster<'a> {
@@ -158,7 +158,7 @@ fn live(context: &mut Context<'_>, at: &Path, name: &str, written: &Backend) -> 
         context.fail_key(at, Fault::EmptyName);
         return Err(Role::Broken);
     }
-    if name == RESERVED_NAME {
+    if name == FRONTEND {
         let name = name.to_owned();
         context.fail_key(at, Fault::ReservedName { name });
         return Err(Role::Broken);

@@ -142,8 +142,8 @@ fn default_backend(
     roster: &Roster<'_>,
     listener: &str,
 ) -> Option<BackendId> {
-    let mut chosen: Option<(BackendId, &str)> = None;
-    for (id, entry) in on_listener(roster, listener) {
+    let mut chosen: Option<&str> = None;
+    for (_, entry) in on_listener(roster, listener) {
         let at = Path::of(&["backends", entry.name, "is_default"]);
         if let Some(flag) = entry.written.is_default {
             context.note_written(&at, Json::Bool(flag));
@@ -152,8 +152,8 @@ fn default_backend(
             continue;
         }
         match chosen {
-            None => chosen = Some((id, entry.name)),
-            Some((_, other)) => {
+            None => chosen = Some(entry.name),
+            Some(other) => {
                 let fault = Fault::SecondDefault {
                     other: other.to_owned(),
                     listener: listener.to_owned(),
@@ -162,21 +162,40 @@ fn default_backend(
             }
         }
     }
-    if let Some((id, _)) = chosen {
-        return Some(id);
+    let (id, because) = catch_all(roster, listener)?;
+    if let Some(because) = because {
+        note_default(context, roster.name(id), because);
+    }
+    Some(id)
+}
+
+/// The catch-all, and why it is one when it does not say so itself.
+fn catch_all(roster: &Roster<'_>, listener: &str) -> Option<(BackendId, Option<&'static str>)> {
+    let mut all = on_listener(roster, listener);
+    if let Some((id, _)) = all.find(|(_, entry)| entry.written.is_default == Some(true)) {
+        return Some((id, None));
     }
     let open = |entry: &Entry<'_>| entry.written.is_default.is_none();
-    let named = on_listener(roster, listener).find(|(_, e)| e.name == DEFAULT_BACKEND && open(e));
-    if let Some((id, entry)) = named {
-        note_default(context, entry.name, "its name");
-        return Some(id);
+    let mut all = on_listener(roster, listener);
+    if let Some((id, _)) = all.find(|(_, e)| e.name == DEFAULT_BACKEND && open(e)) {
+        return Some((id, Some("its name")));
     }
     let mut all = on_listener(roster, listener);
     match (all.next(), all.next()) {
         (Some((id, entry)), None) if open(entry) => {
-            note_default(context, entry.name, "the only backend of its listener");
-            Some(id)
+            Some((id, Some("the only backend of its listener")))
         }
         _ => None,
     }
+}
+
+/// The backends that clients, and rules that lead to `frontend`, can get to by the routes of the main listener.
+pub(super) fn of_frontend(roster: &Roster<'_>) -> impl Iterator<Item = BackendId> {
+    let default = catch_all(roster, DEFAULT).map(|(id, _)| id);
+    let reached = on_listener(roster, DEFAULT).filter(move |(id, entry)| {
+        let hosts = entry.written.hosts.as_deref().unwrap_or_default();
+        let is_named = entry.written.path_routing_disabled != Some(true);
+        is_named || !hosts.is_empty() || default == Some(*id)
+    });
+    reached.map(|(id, _)| id)
 }

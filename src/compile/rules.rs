@@ -1,8 +1,10 @@
 //! Section `rules`: sources, operations and cases read, targets as ids. Contract: rule page.
 
 mod dialect;
+pub(super) mod doubts;
 mod operations;
 
+use std::cell::Cell;
 use std::collections::HashMap;
 use std::sync::Arc;
 
@@ -16,7 +18,7 @@ use serde_json::Value as Json;
 use super::context::Context;
 use super::graph::Member;
 use super::rewriters::Rewriters;
-use super::roster::{Role, Roster};
+use super::roster::{FRONTEND, Role, Roster};
 use crate::config::rules::{Case as WrittenCase, Rule as Written};
 use crate::config::{Caution, Fault, Path, defaults, schema};
 use operations::Written as WrittenOperation;
@@ -31,13 +33,20 @@ const LOOKED_UP_MAX: usize = 100_000;
 const CASES_MAX: usize = 10_000;
 /// Names that are not for rules.
 const NOBODY: &[&str] = &["", "none"];
-/// Names the main listener's routes.
-const FRONTEND: &str = "frontend";
 
 /// All entries of the section.
 pub(super) struct Rules {
-    /// By written order; `None` for those that are refused.
-    names: Vec<(String, Option<Compiled>)>,
+    /// By written order.
+    names: Vec<Named>,
+}
+
+/// One entry.
+struct Named {
+    name: String,
+    /// `None`: refused.
+    compiled: Option<Compiled>,
+    /// A backend has it.
+    is_used: Cell<bool>,
 }
 
 /// A rule, and where it names backends.
@@ -56,6 +65,23 @@ struct Scene<'s, 'a> {
     rewriters: &'s Rewriters,
     targets: Vec<Member>,
     to_routes: Option<Path>,
+}
+
+impl Scene<'_, '_> {
+    /// Notes where requests may go on to.
+    fn leads_to(&mut self, outcome: &Outcome, at: &Path) {
+        match outcome {
+            Outcome::Backend(backend) => {
+                if !self.targets.iter().any(|known| known.backend == *backend) {
+                    self.targets.push(Member::at(*backend, at.clone()));
+                }
+            }
+            Outcome::Frontend => {
+                self.to_routes.get_or_insert_with(|| at.clone());
+            }
+            Outcome::Redirect(_) => {}
+        }
+    }
 }
 
 impl Rules {
@@ -86,18 +112,29 @@ impl Rules {
                 targets: scene.targets,
                 to_routes: scene.to_routes,
             });
-            all.names.push((name.clone(), compiled));
+            all.names.push(Named {
+                name: name.clone(),
+                compiled,
+                is_used: Cell::new(false),
+            });
         }
         all
     }
 
     /// The rule of a backend.
     pub(super) fn of(&self, name: Option<&str>) -> Option<&Compiled> {
-        let known = self
-            .names
-            .iter()
-            .find(|(known, _)| Some(known.as_str()) == name);
-        known.and_then(|(_, compiled)| compiled.as_ref())
+        self.named(name?)?.compiled.as_ref()
+    }
+
+    fn named(&self, name: &str) -> Option<&Named> {
+        self.names.iter().find(|known| known.name == name)
+    }
+
+    /// Warns of those that no backend has.
+    pub(super) fn warn_of_unused(&self, context: &mut Context<'_>) {
+        for known in self.names.iter().filter(|known| !known.is_used.get()) {
+            context.warn_key(&Path::of(&["rules", &known.name]), Caution::UnusedRule);
+        }
     }
 
     /// As [`Rules::of`]; a name of no rule is a problem.
@@ -112,12 +149,14 @@ impl Rules {
             return None;
         };
         context.note_written(at, Json::from(name));
-        if !self.names.iter().any(|(known, _)| known == name) {
-            let hint = schema::hint(name, self.names.iter().map(|(name, _)| name.as_str()));
+        let Some(known) = self.named(name) else {
+            let hint = schema::hint(name, self.names.iter().map(|known| known.name.as_str()));
             let name = name.to_owned();
             context.fail_value(at, Fault::UnknownRule { name, hint });
-        }
-        self.of(written)
+            return None;
+        };
+        known.is_used.set(true);
+        known.compiled.as_ref()
     }
 }
 
@@ -185,7 +224,7 @@ fn rule(
     let captures = uses(&egress)
         || cases.iter().any(|case| uses(&case.rewriter))
         || outcomes.chain(&default).any(sends);
-    Some(Rule {
+    let rule = Rule {
         name: name.into(),
         ingress,
         egress,
@@ -199,7 +238,9 @@ fn rule(
         default: default?,
         executions_max,
         captures,
-    })
+    };
+    doubts::of_tokens(context, &at, &rule);
+    Some(rule)
 }
 
 /// Says what is in force.
@@ -380,14 +421,17 @@ fn outcome(
     if url.is_none() {
         context.warn_no_effect(&at.key("redirect_code"), "there is no redirect_url");
     }
-    let target = route
-        .as_deref()
-        .map(|name| target(context, scene, &at.key("next_route"), name));
+    let route_at = at.key("next_route");
+    let target = route.map(|name| target(context, scene.roster, &route_at, &name));
     let Some(url) = url else {
-        return target.transpose();
+        let target = target.transpose()?;
+        if let Some(outcome) = &target {
+            scene.leads_to(outcome, &route_at);
+        }
+        return Ok(target);
     };
-    if route.is_some() {
-        context.warn_no_effect(&at.key("next_route"), "redirect_url wins");
+    if target.is_some() {
+        context.warn_no_effect(&route_at, "redirect_url wins");
     }
     if HeaderValue::from_str(&url).is_err() || !url.is_ascii() {
         let reason = "it has characters that no URL may have: percent-encode them";
@@ -404,32 +448,21 @@ fn outcome(
 /// The backend of a route.
 fn target(
     context: &mut Context<'_>,
-    scene: &mut Scene<'_, '_>,
+    roster: &Roster<'_>,
     at: &Path,
     name: &str,
 ) -> Result<Outcome, ()> {
     if name == FRONTEND {
-        scene.to_routes.get_or_insert_with(|| at.clone());
         return Ok(Outcome::Frontend);
     }
     let member = name.to_owned();
-    let fault = match scene.roster.get(name).map(|entry| entry.role) {
-        Some(Role::Live(backend, _)) => {
-            if !scene.targets.iter().any(|known| known.backend == backend) {
-                scene.targets.push(Member {
-                    backend,
-                    weight: 1,
-                    at: at.clone(),
-                    by_routes: false,
-                });
-            }
-            return Ok(Outcome::Backend(backend));
-        }
+    let fault = match roster.get(name).map(|entry| entry.role) {
+        Some(Role::Live(backend, _)) => return Ok(Outcome::Backend(backend)),
         Some(Role::Broken) => return Err(()),
         Some(Role::Template) => Fault::TemplateMember { member },
         Some(Role::CommonCaps) => Fault::MemberDefaultsOnly { member },
         None => {
-            let known = scene.roster.names().chain([FRONTEND]);
+            let known = roster.names().chain([FRONTEND]);
             let hint = schema::hint(name, known);
             Fault::UnknownMember { member, hint }
         }
@@ -550,6 +583,7 @@ fn switch(
             return None;
         }
     };
+    doubts::of_values(context, at, written, (operation, &check));
     if values.is_empty() {
         return Some(Switch::Never);
     }
@@ -582,10 +616,4 @@ fn table(values: &[(&str, u16)]) -> HashMap<Box<[u8]>, Box<[u16]>> {
     boxed
         .map(|(value, cases)| (value.as_bytes().into(), cases.into()))
         .collect()
-}
-
-/// Warns of rules that lead back to themselves without passing a pool: only the budget ends that. Contract: rule page,
-/// 14 (B7).
-pub(super) fn warn_of_circle(context: &mut Context<'_>, at: &Path, cycle: String) {
-    context.warn_key(at, Caution::RuleCircle { cycle });
 }

@@ -445,6 +445,12 @@ pub enum Caution {
     TimeoutMargin { instead: String },
     #[error("these rules lead back to themselves, which only max_rule_executions ends: {cycle}")]
     RuleCircle { cycle: String },
+    #[error("no backend has this rule")]
+    UnusedRule,
+    #[error("nothing runs this rewriter")]
+    UnusedRewriter,
+    #[error("nothing is captured for token ${{{token}}} here: it is sent as it is written")]
+    UnknownToken { token: String },
     #[error("the pool is empty: every request is answered 502")]
     EmptyPool,
     #[error("this is network {network}")]

@@ -81,7 +81,8 @@ impl<'v> Reply<'v> {
         Ok(Reply {
             come: made((failure.status(), words), body, method)?,
             passage,
-            refused: true,
+            // Being sent elsewhere is what the rule has to say, as a path's own answer is.
+            refused: !matches!(failure, Failure::Redirect { .. }),
         })
     }
 

@@ -13,13 +13,21 @@ pub(crate) fn expand<'t>(
     template: &'t Template,
     captures: Option<&Captures<'_>>,
 ) -> Option<Cow<'t, [u8]>> {
-    expand_with(template, |name| captures?.get(name))
+    expand_with(template, |name| Some(captures?.get(name)?.into()))
+}
+
+/// As [`expand`], for a path or a query.
+pub(super) fn expand_for_target<'t>(
+    template: &'t Template,
+    captures: Option<&Captures<'_>>,
+) -> Option<Cow<'t, [u8]>> {
+    expand_with(template, |name| captures?.get_for_target(name))
 }
 
 /// As [`expand`], with whatever `known` says of a token.
 pub(crate) fn expand_with<'t, 'k>(
     template: &'t Template,
-    known: impl Fn(&str) -> Option<&'k [u8]>,
+    known: impl Fn(&str) -> Option<Cow<'k, [u8]>>,
 ) -> Option<Cow<'t, [u8]>> {
     if let Some(plain) = template.plain() {
         return Some(Cow::Borrowed(plain.as_bytes()));
@@ -29,7 +37,7 @@ pub(crate) fn expand_with<'t, 'k>(
         match part {
             Part::Text(text) => out.extend_from_slice(text.as_bytes()),
             Part::Token(name) => match known(name) {
-                Some(value) => out.extend_from_slice(value),
+                Some(value) => out.extend_from_slice(&value),
                 None => {
                     out.extend_from_slice(b"${");
                     out.extend_from_slice(name.as_bytes());
@@ -112,15 +120,15 @@ mod tests {
         assert_eq!(grown, Err(Dropped));
         let template = Template::of("${x}${x}${x}");
         let value = vec![b'v'; REWRITTEN_BYTES_MAX / 2];
-        assert!(expand_with(&template, |_| Some(&value[..])).is_none());
+        assert!(expand_with(&template, |_| Some(value.as_slice().into())).is_none());
     }
 
     #[test]
     fn tokens_are_expanded_once() {
         let known = |name: &str| match name {
-            "value" => Some(&b"abc"[..]),
-            "empty" => Some(&b""[..]),
-            "nested" => Some(&b"${value}"[..]),
+            "value" => Some(b"abc"[..].into()),
+            "empty" => Some(b""[..].into()),
+            "nested" => Some(b"${value}"[..].into()),
             _ => None,
         };
         for (written, expected) in [

@@ -5,6 +5,7 @@ use std::borrow::Cow;
 use regex::bytes::Regex;
 
 use crate::limits::MATCHED_BYTES_MAX;
+use crate::plan::Source;
 
 /// The groups of one match.
 #[derive(Debug)]
@@ -14,18 +15,22 @@ pub(crate) struct Captures<'r> {
     text: Vec<u8>,
     /// By number; `None`: took no part.
     groups: Vec<Option<(usize, usize)>>,
+    /// The text is a path, percent-encoding undone.
+    is_path: bool,
 }
 
 impl<'r> Captures<'r> {
     /// Of the first match; `None` when there is none. Of an input that is too long to keep every group is what cannot be
     /// sent, so that whatever would be made of it is left out.
-    pub(super) fn of(regex: &'r Regex, input: &[u8]) -> Option<Captures<'r>> {
+    pub(super) fn of(regex: &'r Regex, source: &Source, input: &[u8]) -> Option<Captures<'r>> {
+        let is_path = *source == Source::Path;
         let input = as_text(input);
         if input.len() > MATCHED_BYTES_MAX {
             return regex.is_match(&input).then(|| Captures {
                 regex,
                 text: vec![0],
                 groups: vec![Some((0, 1)); regex.captures_len()],
+                is_path,
             });
         }
         let found = regex.captures(&input)?;
@@ -35,6 +40,7 @@ impl<'r> Captures<'r> {
             regex,
             groups: groups.collect(),
             text: input.into_owned(),
+            is_path,
         })
     }
 
@@ -51,6 +57,39 @@ impl<'r> Captures<'r> {
         let group = self.groups.get(number)?;
         Some(group.map_or(&[][..], |(start, end)| &self.text[start..end]))
     }
+
+    /// As [`Captures::get`], for a text that is read as encoded where it needs to be: what was decoded once stays so.
+    pub(crate) fn get_for_target(&self, name: &str) -> Option<Cow<'_, [u8]>> {
+        self.get_encoded(name, b"%")
+    }
+
+    /// As [`Captures::get`], for a URL: what was decoded once stays so, and a path does not end in the middle.
+    pub(super) fn get_for_location(&self, name: &str) -> Option<Cow<'_, [u8]>> {
+        self.get_encoded(name, b"%?#")
+    }
+
+    fn get_encoded(&self, name: &str, bytes: &[u8]) -> Option<Cow<'_, [u8]>> {
+        let text = self.get(name)?;
+        Some(match self.is_path {
+            true => encoded(text, bytes),
+            false => Cow::Borrowed(text),
+        })
+    }
+}
+
+/// The text with these bytes percent-encoded.
+fn encoded<'t>(text: &'t [u8], bytes: &[u8]) -> Cow<'t, [u8]> {
+    if !text.iter().any(|byte| bytes.contains(byte)) {
+        return Cow::Borrowed(text);
+    }
+    let mut out = Vec::with_capacity(text.len() + 8);
+    for byte in text {
+        match bytes.contains(byte) {
+            true => out.extend_from_slice(format!("%{byte:02X}").as_bytes()),
+            false => out.push(*byte),
+        }
+    }
+    Cow::Owned(out)
 }
 
 /// What a regular expression looks at: bytes that are no UTF-8 are U+FFFD, as they are for the engine of the contract,
@@ -69,7 +108,7 @@ mod tests {
     #[test]
     fn groups_are_known_by_number_and_name() {
         let regex = Regex::new("(?P<o>foo)?(?P<t>bar)").expect("a regex");
-        let captures = Captures::of(&regex, b"bar").expect("it matches");
+        let captures = Captures::of(&regex, &Source::Path, b"bar").expect("it matches");
         for (name, expected) in [
             ("0", Some("bar")),
             ("1", Some("")),
@@ -84,19 +123,37 @@ mod tests {
             let found = captures.get(name);
             assert_eq!(found, expected.map(str::as_bytes), "{name}");
         }
-        assert!(Captures::of(&regex, b"baz").is_none());
+        assert!(Captures::of(&regex, &Source::Path, b"baz").is_none());
+    }
+
+    #[test]
+    fn what_was_decoded_stays_so() {
+        let regex = Regex::new(".*").expect("a regex");
+        let text = b"a%41 b?c#";
+        for (source, target, location) in [
+            (Source::Path, "a%2541 b?c#", "a%2541 b%3Fc%23"),
+            (Source::Url, "a%41 b?c#", "a%41 b?c#"),
+            (Source::Header("X".into()), "a%41 b?c#", "a%41 b?c#"),
+        ] {
+            let captures = Captures::of(&regex, &source, text).expect("it matches");
+            let found = [captures.get_for_target("0"), captures.get_for_location("0")];
+            let found = found.map(|text| String::from_utf8(text.expect("a group").into()));
+            assert_eq!(found, [Ok(target.to_owned()), Ok(location.to_owned())]);
+            assert_eq!(captures.get("0"), Some(&text[..]));
+        }
     }
 
     #[test]
     fn what_is_too_long_to_keep_matches_and_cannot_be_sent() {
         let regex = Regex::new("^(a+)$").expect("a regex");
         let of = |length: usize| {
-            let found = Captures::of(&regex, &vec![b'a'; length]).expect("it matches");
+            let found =
+                Captures::of(&regex, &Source::Path, &vec![b'a'; length]).expect("it matches");
             found.get("1").map(<[u8]>::to_vec)
         };
         assert_eq!(of(MATCHED_BYTES_MAX).map(|text| text.len()), Some(4096));
         assert_eq!(of(MATCHED_BYTES_MAX + 1), Some(vec![0]));
         let other = vec![b'b'; MATCHED_BYTES_MAX + 1];
-        assert!(Captures::of(&regex, &other).is_none());
+        assert!(Captures::of(&regex, &Source::Path, &other).is_none());
     }
 }

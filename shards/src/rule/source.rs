@@ -21,7 +21,7 @@ pub(super) fn value<'q>(source: &Source, request: &'q Request<'_>) -> Cow<'q, [u
         Source::Query => request.query().unwrap_or_default().into(),
         Source::Method => request.method_text().into(),
         Source::Host => lower(bytes(request.host())),
-        Source::Hostname => lower(bytes(request.hostname())),
+        Source::Hostname => lower(without_root(bytes(request.hostname()))),
         Source::Port => request.port().to_string().into_bytes().into(),
         Source::Scheme => request.scheme().as_bytes().into(),
         Source::Url => url(request, true).into(),
@@ -41,6 +41,17 @@ fn lower(host: Cow<'_, [u8]>) -> Cow<'_, [u8]> {
     match host.iter().any(u8::is_ascii_uppercase) {
         true => host.to_ascii_lowercase().into(),
         false => host,
+    }
+}
+
+/// `example.com.` is the same host as `example.com`, as it is for routes.
+fn without_root(host: Cow<'_, [u8]>) -> Cow<'_, [u8]> {
+    match host {
+        Cow::Borrowed(name) => name.strip_suffix(b".").unwrap_or(name).into(),
+        Cow::Owned(mut name) => {
+            name.pop_if(|last| *last == b'.');
+            name.into()
+        }
     }
 }
 

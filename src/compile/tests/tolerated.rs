@@ -49,6 +49,47 @@ const DOUBTFUL: &[(&str, &[&str])] = &[
         &["a.yaml:4:22: backends.c.alb.pool: the pool is empty: every request is answered 502"],
     ),
     (
+        "rules: {r: {input_source: path, operation: eq, next_route: a}}\nrequest_rewriters: {w: {instructions: []}, v: {instructions: [[chain, exec, w]]}}\n@TWO@",
+        &[
+            "a.yaml:1:9: rules.r: no backend has this rule",
+            "a.yaml:2:44: request_rewriters.v: nothing runs this rewriter",
+        ],
+    ),
+    (
+        "rules: {r: {input_source: path, operation: rmatch, operation_arg: '(?P<n>a)(b)', next_route: a, ingress_req_rewriter_name: w, egress_req_rewriter_name: w, cases: [{matches: ['true', 'yes'], redirect_url: '/${path}${n}${m}'}]}}\n\
+         request_rewriters: {w: {instructions: [[header, set, A, '${0}${n}${2}${3}']]}}\n@TWO@  c: {provider: rule, rule_name: r, req_rewriter_name: w}\n",
+        &[
+            "a.yaml:1:97: rules.r.ingress_req_rewriter_name: nothing is captured for token ${0} here: it is sent as it is written",
+            "a.yaml:1:97: rules.r.ingress_req_rewriter_name: nothing is captured for token ${n} here: it is sent as it is written",
+            "a.yaml:1:97: rules.r.ingress_req_rewriter_name: nothing is captured for token ${2} here: it is sent as it is written",
+            "a.yaml:1:97: rules.r.ingress_req_rewriter_name: nothing is captured for token ${3} here: it is sent as it is written",
+            "a.yaml:1:127: rules.r.egress_req_rewriter_name: nothing is captured for token ${3} here: it is sent as it is written",
+            "a.yaml:1:183: rules.r.cases[0].matches[1]: no effect: with an operation_arg rmatch gives true or false, never \"yes\"",
+            "a.yaml:1:191: rules.r.cases[0].redirect_url: nothing is captured for token ${m} here: it is sent as it is written",
+            "a.yaml:6:37: backends.c.req_rewriter_name: nothing is captured for token ${0} here: it is sent as it is written",
+            "a.yaml:6:37: backends.c.req_rewriter_name: nothing is captured for token ${n} here: it is sent as it is written",
+            "a.yaml:6:37: backends.c.req_rewriter_name: nothing is captured for token ${2} here: it is sent as it is written",
+            "a.yaml:6:37: backends.c.req_rewriter_name: nothing is captured for token ${3} here: it is sent as it is written",
+        ],
+    ),
+    (
+        "rules: {r: {input_source: port, input_type: num, operation: gt, operation_arg: many, next_route: a, cases: [{matches: ['true'], next_route: b}]}}\n@TWO@  c: {provider: rule, rule_name: r}\n",
+        &["a.yaml:1:65: rules.r.operation_arg: no effect: \"many\" is no number: no case matches"],
+    ),
+    (
+        "rules: {r: {input_source: port, input_type: num, operation: bt, next_route: a, cases: [{matches: ['1..5', '7'], next_route: b}]}}\n@TWO@  c: {provider: rule, rule_name: r}\n",
+        &[
+            "a.yaml:1:107: rules.r.cases[0].matches[1]: no effect: \"7\" is no range such as 1..5: it never matches",
+        ],
+    ),
+    (
+        "rules: {r: {input_source: path, operation: hash_modulo, operation_arg: 3, next_route: a, cases: [{matches: [0, 2, 3, 01], next_route: b}]}}\n@TWO@  c: {provider: rule, rule_name: r}\n",
+        &[
+            "a.yaml:1:115: rules.r.cases[0].matches[2]: no effect: hash_modulo gives whole numbers below 3, never \"3\"",
+            "a.yaml:1:118: rules.r.cases[0].matches[3]: no effect: hash_modulo gives whole numbers below 3, never \"01\"",
+        ],
+    ),
+    (
         "@TWO@  c: {provider: rpc, origin_url: 'http://c'}\n",
         &[
             "a.yaml:4:7: backends.c.provider: caching is not built yet: every request goes to the origin, as with provider reverseproxy",

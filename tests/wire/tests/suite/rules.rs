@@ -3,6 +3,8 @@
 
 use ringway_wire::{Answer, Origin, Port, Ringway, Setup, eventually, ok, run};
 
+use crate::fan_out::silent;
+
 /// An origin that answers its name.
 fn named(name: &'static str) -> Origin {
     Origin::answering(move |_| ok(name))
@@ -338,6 +340,25 @@ backends:
     assert_eq!(moved.header("location"), Some("https://s.test/a%20b"));
     let stops = ringway.metric("ringway_rule_budget_exceeded_total", &[("rule", "round")]);
     assert_eq!(stops, Some(1.0));
+}
+
+#[test]
+fn a_redirect_of_a_members_rule_is_that_members_answer() {
+    for mechanism in ["fr", "fgr"] {
+        let slow = silent();
+        let yaml = format!(
+            "rules:\n  away: {{input_source: path, operation: eq, redirect_url: 'https://s.test${{path}}'}}\n\
+             backends:\n  away: {{provider: rule, rule_name: away}}\n  \
+             slow: {{provider: rp, origin_url: 'http://{}'}}\n  \
+             all: {{provider: alb, is_default: true, alb: {{mechanism: {mechanism}, pool: [slow, away]}}}}\n",
+            slow.address()
+        );
+        let ringway = Setup::new(yaml).start();
+        let answer = ask(&ringway, "GET", "/x", "");
+        assert_eq!(answer.status, 302, "{mechanism}");
+        assert_eq!(answer.header("location"), Some("https://s.test/x"));
+        slow.next_close();
+    }
 }
 
 #[test]
