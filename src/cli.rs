@@ -396,8 +396,8 @@ impl Given {
         let headers = self.flags.iter().filter(|(flag, _)| flag.name == "H");
         let headers = headers.map(|(_, text)| text.as_str());
         trace::Trace::of(load, &asked, headers).ok_or(UsageError::MissingValue {
-            flag: "trace",
-            form: "'METHOD URL', and -H 'NAME: VALUE' for headers",
+            flag: "H",
+            form: "'NAME: VALUE'",
         })
     }
 
@@ -535,7 +535,7 @@ usage: ringway check [--config FILE|DIR] [--explain] [flags of run]
 
 Checks everything without serving. Each problem is one line on standard error:
 file:line:column: key: what is wrong. Warnings begin with `warning: `. The second form
-prints which rules, cases, rewriters and backends a request would pass; it is not sent.
+prints which rules, cases, rewriters and backends a request to listener default would pass; it is not sent.
 
 flags:
   --config FILE|DIR   as for run

@@ -294,6 +294,7 @@ pub(crate) fn sent<'v>(
             let location = location.into();
             return Err(Failure::Redirect { status, location });
         }
+        Onward::Nowhere => return Err(Failure::NoLocation),
     };
     let target = match outcome {
         Outcome::Backend(id) => plan.backend(*id),

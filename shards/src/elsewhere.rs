@@ -139,9 +139,12 @@ fn known(
 
 /// Where the other origin is dialled, as the control core finds; nowhere when it finds nothing in time.
 async fn looked_up(shard: &Shard, other: &Origin) -> Vec<SocketAddr> {
-    let ask = |token| {
-        let host = other.host.clone();
-        shard.report(Event::LookUp(Lookup { token, host }))
+    let ask = |token, known_alone| {
+        shard.report(Event::LookUp(Lookup {
+            token,
+            host: other.host.clone(),
+            known_alone,
+        }))
     };
     let now_ms = shard.dog.now_ms();
     let addresses = match shard.lookups.look_up(&other.host, now_ms, ask) {

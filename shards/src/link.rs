@@ -137,6 +137,8 @@ pub struct Lookup {
     pub token: u64,
     /// The name.
     pub host: Box<str>,
+    /// Nobody is to be asked: the shard has too many lookups open, but another may have asked for the same.
+    pub known_alone: bool,
 }
 
 /// What came out of a [`Lookup`].

@@ -3,8 +3,8 @@
 //! Owned by the shard, which resolves nothing: the control core is asked with a [`Lookup`](crate::link::Lookup), and
 //! its answer is kept for as long as it says. Called by `elsewhere`. Several requests for one name are one lookup.
 //! Clients choose these names. Bounds: [`NAMES_MAX`] names kept with addresses and as many without,
-//! [`LOOKUPS_MAX`] lookups open, [`NEW_LOOKUPS_MAX`] of them for names not in use; what is beyond them is not waited
-//! for.
+//! [`LOOKUPS_MAX`] lookups open, [`NEW_LOOKUPS_MAX`] of them for names not in use; beyond those the control core only
+//! says what it knows already, which another shard may have asked for.
 
 use std::cell::RefCell;
 use std::net::IpAddr;
@@ -46,13 +46,13 @@ impl Lookups {
         }
     }
 
-    /// How it stands with a name. If nothing is known, `ask` sends a question with the token it is given, and says
-    /// whether it could.
+    /// How it stands with a name. If nothing is known, `ask` sends a question with the token it is given, perhaps for
+    /// what is known already alone, and says whether it could.
     pub(crate) fn look_up(
         &self,
         host: &str,
         now_ms: u64,
-        ask: impl FnOnce(u64) -> bool,
+        ask: impl FnOnce(u64, bool) -> bool,
     ) -> Standing {
         let mut names = self.names.borrow_mut();
         if let Some((addresses, _)) = names.get(host, now_ms) {
@@ -60,11 +60,10 @@ impl Lookups {
         }
         // Names in use have room of their own, or new ones that nobody answers for would take it from them.
         let last = names.last(host, now_ms.saturating_sub(STALE_MS_MAX));
-        let room = match last {
-            Some(_) => LOOKUPS_MAX,
-            None => NEW_LOOKUPS_MAX,
-        };
-        let waiter = self.open.join(host.into(), room, ask);
+        // Those end at once, so that some room is enough.
+        let known_alone = last.is_none() && self.open.len() >= NEW_LOOKUPS_MAX;
+        let ask = |token| ask(token, known_alone);
+        let waiter = self.open.join(host.into(), LOOKUPS_MAX, ask);
         waiter.map_or_else(
             || last.map_or(Standing::Full, Standing::Known),
             Standing::Asked,
@@ -108,7 +107,7 @@ mod tests {
     }
 
     fn asked(lookups: &Lookups, host: &str, now_ms: u64) -> Rc<Waiter<Addresses>> {
-        match lookups.look_up(host, now_ms, |_| true) {
+        match lookups.look_up(host, now_ms, |_, _| true) {
             Standing::Asked(waiter) => waiter,
             other => panic!("{other:?}"),
         }
@@ -116,7 +115,7 @@ mod tests {
 
     /// How many addresses are known.
     fn known(lookups: &Lookups, host: &str, now_ms: u64) -> Option<usize> {
-        match lookups.look_up(host, now_ms, |_| false) {
+        match lookups.look_up(host, now_ms, |_, _| false) {
             Standing::Known(addresses) => Some(addresses.len()),
             Standing::Full => None,
             Standing::Asked(_) => panic!("nobody could be asked"),
@@ -127,7 +126,7 @@ mod tests {
     fn one_lookup_answers_all_who_wait() {
         let lookups = Lookups::new();
         let first = asked(&lookups, "a", 0);
-        let Standing::Asked(second) = lookups.look_up("a", 0, |_| panic!("asked twice")) else {
+        let Standing::Asked(second) = lookups.look_up("a", 0, |_, _| panic!("asked twice")) else {
             panic!("nothing is known yet");
         };
         let other = asked(&lookups, "b", 0);
@@ -166,7 +165,12 @@ mod tests {
         for n in 0..NEW_LOOKUPS_MAX {
             asked(&lookups, &n.to_string(), 0);
         }
-        let over = lookups.look_up("over", 0, |_| panic!("there is no room"));
+        // What another shard knows is still asked for.
+        for n in NEW_LOOKUPS_MAX..LOOKUPS_MAX {
+            let asked = lookups.look_up(&n.to_string(), 0, |_, known_alone| known_alone);
+            assert!(matches!(asked, Standing::Asked(_)));
+        }
+        let over = lookups.look_up("over", 0, |_, _| panic!("there is no room"));
         assert!(matches!(over, Standing::Full));
         // Who asks for what is asked for already needs none.
         asked(&lookups, "0", 0);
@@ -191,7 +195,8 @@ mod tests {
         asked(&lookups, "used", 100);
         assert_eq!(known(&lookups, "other", STALE_MS_MAX), None);
         let late = 100 + STALE_MS_MAX;
-        let Standing::Asked(_) = lookups.look_up("used", late, |_| panic!("asked already")) else {
+        let Standing::Asked(_) = lookups.look_up("used", late, |_, _| panic!("asked already"))
+        else {
             panic!("its answer is still to come");
         };
     }

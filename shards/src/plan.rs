@@ -28,7 +28,8 @@ pub use path::{Cors, Edit, EditAction, Edits, Handler, LocalAnswer, Matching, Me
 pub use pool::{Mechanism, PoolId, PoolMember, PoolPlan};
 pub use rewriter::{Instruction, Part, Replacement, Rewriter, Template};
 pub use rule::{
-    Case, Check, Comparison, Digest, Operation, Outcome, Redirect, Rule, Source, Split, Switch,
+    Case, Check, Comparison, Digest, Ends, Operation, Outcome, Redirect, Rule, Source, Split,
+    Switch,
 };
 
 /// Counts plans: each committed configuration is one more than the last.

@@ -37,6 +37,11 @@ impl<K: PartialEq, A: Clone> Questions<K, A> {
         }
     }
 
+    /// How many are open.
+    pub(crate) fn len(&self) -> usize {
+        self.open.borrow().len()
+    }
+
     /// Waits with others who have asked the same, or has `ask` send a question with the token it is given and say
     /// whether it could. `None` when it could not, or `room` questions are open already.
     pub(crate) fn join(

@@ -89,6 +89,9 @@ pub(crate) enum Failure {
         /// Value of `Location`.
         location: Box<[u8]>,
     },
+    /// A rule sends the client elsewhere, and that cannot be sent.
+    #[error("what this request is redirected to cannot be made of it")]
+    NoLocation,
     /// More rules in a row than the first of them, or one behind it, allows.
     #[error("request passed as many rules as it may")]
     RuleBudget,
@@ -173,7 +176,7 @@ impl Failure {
             | Failure::Roundabout
             | Failure::QueryRange { .. }
             | Failure::QueryRangeUnread { .. } => 400,
-            Failure::TooManyHops { .. } | Failure::RuleBudget => 400,
+            Failure::TooManyHops { .. } | Failure::RuleBudget | Failure::NoLocation => 400,
             Failure::Redirect { status, .. } => *status,
             Failure::BodyTooLarge { .. } => 413,
             Failure::Method { .. } => 405,
@@ -204,6 +207,7 @@ impl Failure {
                 | Failure::NoUserRoute { .. }
                 | Failure::Redirect { .. }
                 | Failure::RuleBudget
+                | Failure::NoLocation
         ) {
             return Fault::Local;
         }
@@ -251,6 +255,7 @@ impl Failure {
                 | Failure::NoUserRoute { .. }
                 | Failure::Redirect { .. }
                 | Failure::RuleBudget
+                | Failure::NoLocation
         )
     }
 

@@ -27,7 +27,6 @@ pub(crate) use authority::{Authority, PortChange};
 pub(crate) use path::{decoded, sendable};
 pub(crate) use query::first as first_param;
 pub(crate) use render::Draft;
-use text::expand_for_target;
 pub(crate) use text::{expand, expand_with, find};
 
 /// What rewriters have changed of a request.
@@ -121,7 +120,14 @@ impl<'a> Request<'a> {
     ) -> Result<(), Dropped> {
         use Instruction as I;
         let text = |template| text_of(template, captures);
-        let target_text = |template| expand_for_target(template, captures).ok_or(Dropped);
+        let path_text = |template| {
+            let text = expand_with(template, |name| captures?.get_for_path(name));
+            text.ok_or(Dropped)
+        };
+        let query_text = |template| {
+            let text = expand_with(template, |name| captures?.get_for_query(name));
+            text.ok_or(Dropped)
+        };
         match instruction {
             I::HeaderSet { name, value } => self.set_header(name.as_bytes(), &text(value)?),
             I::HeaderAppend { name, value } => self.append_header(name.as_bytes(), &text(value)?),
@@ -143,19 +149,24 @@ impl<'a> Request<'a> {
                 let value = value.as_ref().map(text).transpose()?;
                 self.delete_param(&text(name)?, value.as_deref())
             }
-            I::ParamsSet(value) => self.set_query(&target_text(value)?),
+            I::ParamsSet(value) => self.set_query(&query_text(value)?),
             I::ParamsReplace(change) => {
-                let (search, with) = (target_text(&change.search)?, target_text(&change.with)?);
+                let (search, with) = (query_text(&change.search)?, query_text(&change.with)?);
                 self.replace_in_query((&search, &with), change.count)
             }
-            I::PathSet { value, depth } => self.set_path(&target_text(value)?, *depth),
+            I::PathSet { value, depth } => self.set_path(&path_text(value)?, *depth),
             I::PathReplace { change, depth } => {
-                let (search, with) = (target_text(&change.search)?, target_text(&change.with)?);
+                let (search, with) = (path_text(&change.search)?, path_text(&change.with)?);
                 self.replace_in_path((&search, &with), *depth)
             }
             I::MethodSet(value) => self.set_method(&text(value)?),
             _ => self.change_authority(instruction, captures),
         }
+    }
+
+    /// Something that was to be made of the request cannot be sent.
+    pub(crate) fn note_dropped(&mut self) {
+        self.work.dropped += 1;
     }
 
     fn set_method(&mut self, method: &[u8]) -> Result<(), Dropped> {

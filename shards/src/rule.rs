@@ -13,7 +13,7 @@ use std::borrow::Cow;
 
 use smallvec::SmallVec;
 
-use crate::plan::{Case, Check, Operation, Outcome, Redirect, Rule, Switch};
+use crate::plan::{Case, Check, Ends, Operation, Outcome, Redirect, Rule, Switch};
 use crate::rewrite::{Request, TooMany, decoded, expand_with, sendable};
 
 pub(crate) use captures::Captures;
@@ -37,6 +37,8 @@ pub(crate) enum Onward<'r> {
     To(&'r Outcome),
     /// Back, with this status and `Location`.
     Back(u16, Vec<u8>),
+    /// Back, but where to cannot be made of this request.
+    Nowhere,
 }
 
 impl PartialEq for Case {
@@ -63,6 +65,7 @@ pub(crate) fn pass<'r>(rule: &'r Rule, request: &mut Request<'_>) -> Result<Deci
     let mut rewrote = Matched::new();
     match &rule.switch {
         Switch::Never => {}
+        Switch::Ends(ends) => decided = by_ends(rule, ends, &input(rule, request)),
         Switch::Each(checks) => each(rule, checks, request, (&mut decided, &mut rewrote))?,
         Switch::Result(..) | Switch::Equal(..) => {
             let matched = looked_up(rule, request, &mut captures);
@@ -89,10 +92,13 @@ pub(crate) fn pass<'r>(rule: &'r Rule, request: &mut Request<'_>) -> Result<Deci
     }
     let outcome = case.and_then(|case| case.outcome.as_ref());
     let onward = match outcome.unwrap_or(&rule.default) {
-        Outcome::Redirect(redirect) => {
-            let location = location(redirect, request, captures.as_ref());
-            Onward::Back(redirect.status, location)
-        }
+        Outcome::Redirect(redirect) => match location(redirect, request, captures.as_ref()) {
+            Some(location) => Onward::Back(redirect.status, location),
+            None => {
+                request.note_dropped();
+                Onward::Nowhere
+            }
+        },
         other => Onward::To(other),
     };
     Ok(Decision {
@@ -135,14 +141,16 @@ fn each(
         return Ok(());
     }
     let mut done = u16::MAX;
+    let mut seen = input(rule, request).into_owned();
     for (asked, case) in checks {
-        if !is_true(asked, &input(rule, request)) {
+        if !is_true(asked, &seen) {
             continue;
         }
         // A case's values follow each other, and its rewriter runs once.
         if done != *case {
             run_case((rule, *case), request, None, rewrote)?;
             done = *case;
+            seen = input(rule, request).into_owned();
         }
         *decided = Some(*case);
         if rule.first_decides {
@@ -150,6 +158,25 @@ fn each(
         }
     }
     Ok(())
+}
+
+/// The case that decides of those whose values the input begins or ends with.
+fn by_ends(rule: &Rule, ends: &Ends, input: &[u8]) -> Option<u16> {
+    let lengths = ends
+        .lengths
+        .iter()
+        .take_while(|length| **length <= input.len());
+    let found = lengths.filter_map(|&length| {
+        let end = match ends.at_end {
+            true => &input[input.len() - length..],
+            false => &input[..length],
+        };
+        ends.cases.get(end).copied()
+    });
+    match rule.first_decides {
+        true => found.min(),
+        false => found.max(),
+    }
 }
 
 fn is_true(asked: &Check, input: &[u8]) -> bool {
@@ -181,7 +208,7 @@ fn looked_up<'r>(
         }
         Switch::Equal(None, cases) => cases.get(&*input),
         Switch::Equal(Some(kind), cases) => cases.get(&*digest(*kind, &input)),
-        Switch::Never | Switch::Each(_) => None,
+        Switch::Never | Switch::Each(_) | Switch::Ends(_) => None,
     };
     found
         .map(|cases| cases.iter().copied().collect())
@@ -203,13 +230,19 @@ fn input<'q>(rule: &Rule, request: &'q Request<'_>) -> Cow<'q, [u8]> {
     }
 }
 
-/// Where a client is sent, its tokens expanded. Contract: rule page, 14 (B9).
+/// Where a client is sent, its tokens expanded; `None` when that is too long to be sent or was to be captured. Contract:
+/// rule page, 14 (B9).
 fn location(
     redirect: &Redirect,
     request: &Request<'_>,
     captures: Option<&Captures<'_>>,
-) -> Vec<u8> {
+) -> Option<Vec<u8>> {
     let query = request.query().unwrap_or_default();
+    let mut tokens = redirect.location.tokens();
+    let is_captured = |name| captures.is_some_and(|captures| captures.get(name).is_some());
+    if captures.is_some_and(Captures::is_too_long) && tokens.any(is_captured) {
+        return None;
+    }
     let expanded = expand_with(&redirect.location, |name| {
         let captured = captures.and_then(|captures| captures.get_for_location(name));
         captured.or(match name {
@@ -218,9 +251,9 @@ fn location(
             _ => None,
         })
     });
-    let text = expanded.unwrap_or_else(|| redirect.location.written().as_bytes().into());
+    let text = expanded?;
     if !redirect.location.has_tokens() {
-        return text.into_owned();
+        return Some(text.into_owned());
     }
     let mut text = sendable(&text);
     // `?${query}` of a request without one.
@@ -230,10 +263,10 @@ fn location(
     let is_slash = |byte: &u8| matches!(byte, b'/' | b'\\');
     // `//host` would lead to another host, and a client chose the path.
     let slashes = text.iter().take_while(|byte| is_slash(byte)).count();
-    match slashes {
+    Some(match slashes {
         0 | 1 => text,
         _ => [b"/", &text[slashes..]].concat(),
-    }
+    })
 }
 
 /// A path as rules look at it.

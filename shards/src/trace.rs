@@ -215,8 +215,8 @@ impl<'v> Request<'v> {
 /// Scheme, authority and target of a URL.
 fn parts(url: &str) -> Result<(bool, &str, String), String> {
     let (tls, rest) = match url.split_once("://") {
-        Some(("http", rest)) => (false, rest),
-        Some(("https", rest)) => (true, rest),
+        Some((scheme, rest)) if scheme.eq_ignore_ascii_case("http") => (false, rest),
+        Some((scheme, rest)) if scheme.eq_ignore_ascii_case("https") => (true, rest),
         _ if url.starts_with('/') => return Ok((false, "localhost", url.to_owned())),
         _ => return Err("write the URL as http://HOST/PATH, or its path alone".to_owned()),
     };

@@ -22,8 +22,8 @@ pub struct Trace {
 }
 
 impl Trace {
-    /// Reads `METHOD URL` and `NAME: VALUE` headers; `None` when they are something else. Without a method it is a
-    /// GET.
+    /// Reads `METHOD URL` and `NAME: VALUE` headers; `None` when one of these is something else. Without a method it is
+    /// a GET.
     pub fn of<'t>(
         load: LoadOptions,
         asked: &str,

@@ -14,7 +14,7 @@ use super::rules::Rules;
 use crate::config::alb::{Alb, PoolEntry};
 use crate::config::backends::Backend;
 use crate::config::units::Period;
-use crate::config::{Fault, Path, defaults, schema};
+use crate::config::{Caution, Fault, Path, defaults, schema};
 
 /// Most entries of one pool.
 pub(super) const MEMBERS_MAX: usize = 10_000;
@@ -97,7 +97,16 @@ impl Graph {
         }
         let routed = routes::of_frontend(roster);
         let routed = routed.map(|id| Member::at(id, Path::of(&["backends", roster.name(id)])));
-        graph.targets.push(routed.collect());
+        let routed: Vec<Member> = routed.collect();
+        let mut to_routes = graph
+            .targets
+            .iter()
+            .flatten()
+            .filter(|m| m.backend == routes);
+        if let (true, Some(rule)) = (routed.is_empty(), to_routes.next()) {
+            context.warn_key(&rule.at, Caution::NoRoutes);
+        }
+        graph.targets.push(routed);
         graph.pools.push(None);
         graph.sound = loops::check(context, roster, &graph);
         if graph.sound {

@@ -5,6 +5,7 @@ use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use hyper::header::{HeaderName, HeaderValue};
+use ringway_io::net::http1::KnownHeader;
 use ringway_shards::plan::{Instruction, Replacement, Rewriter, Template};
 use serde_json::Value as Json;
 
@@ -226,11 +227,12 @@ fn steps(context: &mut Context<'_>, name: &str, written: &Written) -> Option<Vec
 
 /// An instruction as dumps show it: values of headers and parameters may be credentials.
 fn masked(texts: &[String]) -> Vec<String> {
-    let is_secret = matches!(
-        texts.first().map(String::as_str),
-        Some("header" | "param" | "params")
-    );
-    let shown = |(at, text): (usize, &String)| match is_secret && at >= 3 {
+    let secret_from = match texts.first().map(String::as_str) {
+        Some("header" | "param") => 3,
+        Some("params") => 2,
+        _ => usize::MAX,
+    };
+    let shown = |(at, text): (usize, &String)| match at >= secret_from {
         true => MASK.to_owned(),
         false => text.clone(),
     };
@@ -344,10 +346,15 @@ fn step(texts: &[&str], at: &Path) -> Result<Step, String> {
         "params" | "path" => of_target(kind, operation, rest)?,
         _ => of_authority(kind, operation, rest)?,
     };
-    match instruction {
-        Some(instruction) => Ok(Step::Does(instruction)),
-        None => Err(unfit(kind, operation)),
+    let instruction = instruction.ok_or_else(|| unfit(kind, operation))?;
+    let is_end = |byte| matches!(byte, b'\r' | b'\n' | b'\0');
+    if instruction
+        .texts()
+        .any(|text| text.written().bytes().any(is_end))
+    {
+        return Err("no part of a request has ends of lines or NUL in it".into());
     }
+    Ok(Step::Does(instruction))
 }
 
 /// What is wrong with an instruction that has no such form.
@@ -448,7 +455,8 @@ fn check_header(name: &str, value: Option<&str>) -> Result<(), String> {
         return Err(format!("header {name:?} is not valid"));
     }
     let is_own = |other: &&str| name.eq_ignore_ascii_case(other);
-    if FRAMING.iter().any(&is_own) || is_own(&"expect") {
+    let is_of_connection = KnownHeader::classify(name.as_bytes()).is_hop_by_hop();
+    if is_of_connection || FRAMING.iter().any(&is_own) || is_own(&"expect") {
         return Err(format!(
             "header {name} belongs to the connection: ringway writes it itself"
         ));
@@ -511,7 +519,8 @@ fn of_target(kind: &str, operation: &str, rest: &[&str]) -> Result<Option<Instru
 
 /// Instructions about the method and who is asked.
 fn of_authority(kind: &str, operation: &str, rest: &[&str]) -> Result<Option<Instruction>, String> {
-    if let ("port", "delete", []) = (kind, operation, rest) {
+    // Whatever else stands there counts for nothing: contract, rewriters page, 2.
+    if let ("port", "delete", _) = (kind, operation, rest) {
         return Ok(Some(Instruction::PortDelete));
     }
     if let ("set", [value]) = (operation, rest) {
@@ -562,8 +571,8 @@ fn check_plain(kind: &str, value: &str) -> Result<(), String> {
         "scheme" if !matches!(value, "http" | "https") => {
             Err(format!("{value:?} is not a scheme; write http or https"))
         }
-        "port" => match value.parse::<u16>() {
-            Ok(1..) => Ok(()),
+        "port" => match number::<u16>(value, "port") {
+            Ok(1..) if !value.starts_with('0') => Ok(()),
             _ if value.is_empty() => Ok(()),
             _ => Err(format!("{value:?} is not a port from 1 to 65535")),
         },

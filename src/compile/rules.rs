@@ -5,13 +5,13 @@ pub(super) mod doubts;
 mod operations;
 
 use std::cell::Cell;
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
 use hyper::header::{HeaderName, HeaderValue};
 use ringway_shards::limits::RULE_EXECUTIONS_MAX;
 use ringway_shards::plan::{
-    Case, Check, Outcome, Redirect, Rewriter, Rule, Source, Split, Switch, Template,
+    Case, Check, Ends, Outcome, Redirect, Rewriter, Rule, Source, Split, Switch, Template,
 };
 use serde_json::Value as Json;
 
@@ -178,33 +178,32 @@ fn rule(
     }
     note(context, &at, written);
     let source = source(context, &at, written);
-    let split = split(context, &at, written);
+    let split = split(context, &at, written, source.as_ref());
     let is_base64 = encoding(context, &at, written)?;
-    let hook = |context: &mut Context<'_>, key: &str, name: &Option<String>| {
-        scene.rewriters.find(context, &at.key(key), name.as_deref())
-    };
-    let ingress = hook(
-        context,
-        "ingress_req_rewriter_name",
-        &written.ingress_req_rewriter_name,
-    );
-    let egress = hook(
-        context,
-        "egress_req_rewriter_name",
-        &written.egress_req_rewriter_name,
-    );
-    let nomatch = hook(
-        context,
-        "nomatch_req_rewriter_name",
-        &written.nomatch_req_rewriter_name,
-    );
+    let [ingress, egress, nomatch] = [
+        (
+            "ingress_req_rewriter_name",
+            &written.ingress_req_rewriter_name,
+        ),
+        (
+            "egress_req_rewriter_name",
+            &written.egress_req_rewriter_name,
+        ),
+        (
+            "nomatch_req_rewriter_name",
+            &written.nomatch_req_rewriter_name,
+        ),
+    ]
+    .map(|(key, name)| scene.rewriters.find(context, &at.key(key), name.as_deref()));
     let default = default_outcome(context, scene, &at, written);
     let cases = cases(context, scene, &at, written);
     let first_decides = written.match_policy.as_deref() == Some("first");
     let switch = operation(context, &at, written).and_then(|operation| {
-        let asked = match source {
-            Some(Source::Host | Source::Hostname) if written_type(written) == "string" => {
-                &without_case(written, &operation)
+        let asked = match &source {
+            Some(source @ (Source::Host | Source::Hostname))
+                if written_type(written) == "string" =>
+            {
+                &of_hosts(written, source, &operation)
             }
             _ => written,
         };
@@ -314,7 +313,12 @@ fn source(context: &mut Context<'_>, at: &Path, written: &Written) -> Option<Sou
     })
 }
 
-fn split(context: &mut Context<'_>, at: &Path, written: &Written) -> Option<Split> {
+fn split(
+    context: &mut Context<'_>,
+    at: &Path,
+    written: &Written,
+    source: Option<&Source>,
+) -> Option<Split> {
     let delimiter = written.input_delimiter.as_deref();
     let delimiter = delimiter.filter(|text| !text.is_empty()).unwrap_or(" ");
     let index = usize::try_from(written.input_index.unwrap_or(-1)).ok();
@@ -324,6 +328,11 @@ fn split(context: &mut Context<'_>, at: &Path, written: &Written) -> Option<Spli
             if written.input_delimiter.is_some() {
                 context.note_written(&at.key("input_delimiter"), Json::from(delimiter));
             }
+            // Names of hosts are looked at in small letters.
+            let delimiter = match source {
+                Some(Source::Host | Source::Hostname) => delimiter.to_ascii_lowercase(),
+                _ => delimiter.to_owned(),
+            };
             Some(Split {
                 delimiter: delimiter.into(),
                 index,
@@ -370,21 +379,35 @@ fn written_type(written: &Written) -> &str {
     kind.unwrap_or(defaults::INPUT_TYPE.value)
 }
 
-/// The rule with texts that compare with names of hosts, which are looked at in small letters.
-fn without_case(written: &Written, operation: &WrittenOperation) -> Written {
+/// The rule with texts that compare with names of hosts as those are looked at: in small letters, `hostname` without the
+/// root's dot. What a result is compared with stays.
+fn of_hosts(written: &Written, source: &Source, operation: &WrittenOperation) -> Written {
     let mut written = written.clone();
-    if let Some(operand) = &mut written.operation_arg {
-        match operation.name.as_str() {
-            // Small letters would make other classes.
-            "rmatch" if !operand.is_empty() => operand.insert_str(0, "(?i)"),
-            "eq" | "contains" | "prefix" | "suffix" => operand.make_ascii_lowercase(),
-            _ => {}
+    let may_end = *source == Source::Hostname;
+    let as_looked_at = |text: &mut String| {
+        text.make_ascii_lowercase();
+        let is_end = matches!(operation.name.as_str(), "eq" | "suffix");
+        if may_end && is_end && text.len() > 1 && text.ends_with('.') {
+            text.pop();
         }
-    }
-    if !matches!(operation.name.as_str(), "rmatch" | "base64") {
-        let cases = written.cases.iter_mut().flatten();
-        let values = cases.flat_map(|case| case.matches.iter_mut().flatten());
-        values.for_each(|value| value.make_ascii_lowercase());
+    };
+    match written
+        .operation_arg
+        .as_mut()
+        .filter(|text| !text.is_empty())
+    {
+        Some(operand) => match operation.name.as_str() {
+            // Small letters would make other classes.
+            "rmatch" => operand.insert_str(0, "(?i)"),
+            "eq" | "contains" | "prefix" | "suffix" => as_looked_at(operand),
+            _ => {}
+        },
+        None if operation.name != "base64" => {
+            let cases = written.cases.iter_mut().flatten();
+            let values = cases.flat_map(|case| case.matches.iter_mut().flatten());
+            values.for_each(as_looked_at);
+        }
+        None => {}
     }
     written
 }
@@ -555,8 +578,9 @@ fn switch(
     let values: Vec<(&str, u16)> = values.collect();
     let operand = written.operation_arg.as_deref().unwrap_or_default();
     let changes = cases.iter().any(|case| case.rewriter.is_some());
-    let is_looked_up = !operand.is_empty()
-        || !changes && (operation.is_equality() || operation.digest().is_some());
+    let ends = operation.is_of_ends().filter(|_| !changes);
+    let is_one_of = !changes && (operation.is_equality() || operation.digest().is_some());
+    let is_looked_up = !operand.is_empty() || is_one_of || ends.is_some();
     let values_max = if is_looked_up {
         LOOKED_UP_MAX
     } else {
@@ -589,7 +613,10 @@ fn switch(
     }
     Some(if !operand.is_empty() {
         Switch::Result(check, table(&values))
-    } else if is_looked_up {
+    } else if let Some(at_end) = ends {
+        let first_decides = written.match_policy.as_deref() == Some("first");
+        Switch::Ends(of_ends(at_end, &values, first_decides))
+    } else if is_one_of {
         Switch::Equal(operation.digest(), table(&values))
     } else {
         let check = |(value, place): &(&str, u16)| Some((operation.beside(value).ok()?, *place));
@@ -601,6 +628,24 @@ fn switch(
                 .into(),
         )
     })
+}
+
+/// Values by their lengths; of a value that several cases have, that which decides.
+fn of_ends(at_end: bool, values: &[(&str, u16)], first_decides: bool) -> Ends {
+    let mut cases: HashMap<Box<[u8]>, u16> = HashMap::new();
+    for (value, place) in values {
+        let known = cases.entry(value.as_bytes().into()).or_insert(*place);
+        *known = match first_decides {
+            true => (*known).min(*place),
+            false => (*known).max(*place),
+        };
+    }
+    let lengths: BTreeSet<usize> = cases.keys().map(|value| value.len()).collect();
+    Ends {
+        at_end,
+        cases,
+        lengths: lengths.into_iter().collect(),
+    }
 }
 
 /// The cases of each value, in written order.

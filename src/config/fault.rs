@@ -232,7 +232,7 @@ pub enum Fault {
     #[error("these ALBs lead back to themselves: {cycle}")]
     Cycle { cycle: String },
     #[error(
-        "a rule that is a member of an ALB, or below one, may not lead to the frontend, whose routes lead back to that ALB: {cycle}; name a backend, or set path_routing_disabled on the ALB if no route is to lead there"
+        "a rule that is a member of an ALB, or below one, may not lead to the frontend, whose routes lead back to that ALB: {cycle}; name a backend, or let no route of listener default lead there, by name (path_routing_disabled), by hosts, as default or through others"
     )]
     CycleOfRoutes { cycle: String },
     #[error("ALBs are nested more than {levels_max} levels deep here")]
@@ -445,6 +445,8 @@ pub enum Caution {
     TimeoutMargin { instead: String },
     #[error("these rules lead back to themselves, which only max_rule_executions ends: {cycle}")]
     RuleCircle { cycle: String },
+    #[error("no route of listener default leads anywhere: requests are answered 404")]
+    NoRoutes,
     #[error("no backend has this rule")]
     UnusedRule,
     #[error("nothing runs this rewriter")]

@@ -36,6 +36,8 @@ pub const KEPT: [Duration; 2] = [Duration::from_secs(5), dns::REFRESH_MAX];
 pub const NOTHING_KEPT: Duration = Duration::from_secs(5);
 /// How long a shard keeps such ones.
 pub const STALE_KEPT: Duration = Duration::from_secs(1);
+/// Why nobody is asked for a name.
+const TOO_MANY: &str = "too many others are asked for";
 /// Least time between two lines in the log.
 const SAY_EVERY: Duration = Duration::from_secs(1);
 
@@ -106,7 +108,11 @@ impl Lookups {
 
     /// Takes on a lookup, or answers it at once.
     pub fn begin(&mut self, shard: ShardId, lookup: Lookup, now: Instant) -> Option<Answer> {
-        let Lookup { token, host } = lookup;
+        let Lookup {
+            token,
+            host,
+            known_alone,
+        } = lookup;
         let answer = |found| {
             Some(Answer {
                 shard,
@@ -134,6 +140,11 @@ impl Lookups {
                 addresses,
                 valid_for,
             });
+        }
+        if known_alone {
+            self.tally.refused += 1;
+            self.say(&host, TOO_MANY, now);
+            return answer(nobody_looked());
         }
         match self.ask(host, Some((shard, token)), now) {
             true => None,
@@ -176,7 +187,7 @@ impl Lookups {
         let is_full = self.running >= LOOKUPS_AT_ONCE;
         if is_full && self.waiting.len() >= LOOKUPS_WAITING_MAX {
             self.tally.refused += 1;
-            self.say(&host, "too many others are asked for", now);
+            self.say(&host, TOO_MANY, now);
             return false;
         }
         let is_in_use = who.is_none();

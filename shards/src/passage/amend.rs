@@ -52,12 +52,16 @@ impl Passage<'_> {
 }
 
 /// A member's answer to a request that its paths, authenticator or users do not take; `None` when the failure is
-/// another.
+/// another. Where a redirect leads is nothing for an answer that is made of several.
 pub(crate) fn refusal(failure: &Failure) -> Option<Fetched> {
     let line = |(name, value): (&str, Cow<'_, [u8]>)| (name.as_bytes().to_vec(), value.into());
+    let extra = match failure {
+        Failure::Redirect { .. } => None,
+        _ => Words::of(failure).extra,
+    };
     failure.is_answer().then(|| Fetched {
         status: failure.status(),
-        headers: Words::of(failure).extra.map(line).into_iter().collect(),
+        headers: extra.map(line).into_iter().collect(),
         ..Fetched::default()
     })
 }

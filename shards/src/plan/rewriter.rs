@@ -213,6 +213,14 @@ impl Template {
         &self.parts
     }
 
+    /// The names in its tokens.
+    pub fn tokens(&self) -> impl Iterator<Item = &str> {
+        self.parts.iter().filter_map(|part| match part {
+            Part::Token(name) => Some(&**name),
+            Part::Text(_) => None,
+        })
+    }
+
     /// Whether something in it is captured.
     pub fn has_tokens(&self) -> bool {
         !self.parts.is_empty()

@@ -87,6 +87,19 @@ pub enum Switch {
     /// As `Each` where all checks are for equality, no case changes the request and so all can be looked up. The
     /// digest is taken of the input first.
     Equal(Option<Digest>, HashMap<Box<[u8]>, Box<[u16]>>),
+    /// As `Each` where all checks are for how a text begins, or ends, and no case changes the request.
+    Ends(Ends),
+}
+
+/// How texts begin or end, looked up by length.
+#[derive(Debug)]
+pub struct Ends {
+    /// They end so; else they begin so.
+    pub at_end: bool,
+    /// The case of each, that which decides of several.
+    pub cases: HashMap<Box<[u8]>, u16>,
+    /// All their lengths, from the shortest.
+    pub lengths: Box<[usize]>,
 }
 
 /// An operation, perhaps turned round.

@@ -132,6 +132,8 @@ impl Request<'_> {
                 self.changes().authority.scheme = Some(scheme);
                 Ok(())
             }
+            // Where only the name was set, the port is that of an origin, which is not known yet.
+            I::PortReplace(_) if self.has_name_alone() => Ok(()),
             I::HostReplace(change) | I::HostnameReplace(change) | I::PortReplace(change) => {
                 let before = match instruction {
                     I::HostReplace(_) => self.host(),
@@ -142,6 +144,11 @@ impl Request<'_> {
                 let after = replaced(before.as_bytes(), parts, change.count)?;
                 match (after, instruction) {
                     (None, _) => Ok(()),
+                    (Some(after), I::HostReplace(_))
+                        if self.has_name_alone() && !has_port(&after) =>
+                    {
+                        self.set_hostname(&after)
+                    }
                     (Some(after), I::HostReplace(_)) => self.set_host(&after),
                     (Some(after), I::HostnameReplace(_)) => self.set_hostname(&after),
                     (Some(after), _) => self.set_port(&after),
@@ -149,6 +156,12 @@ impl Request<'_> {
             }
             _ => Err(Dropped),
         }
+    }
+
+    /// Whether another host was set, and no port.
+    fn has_name_alone(&self) -> bool {
+        let authority = self.authority();
+        authority.is_some_and(|known| known.host.is_some() && known.port == PortChange::Keep)
     }
 
     fn set_host(&mut self, text: &[u8]) -> Result<(), Dropped> {
@@ -182,6 +195,10 @@ impl Request<'_> {
     }
 }
 
+fn has_port(text: &[u8]) -> bool {
+    std::str::from_utf8(text).is_ok_and(|text| split(text).1.is_some())
+}
+
 /// Host without brackets, and the port where there is one. An IPv6 address without brackets has none.
 fn split(text: &str) -> (&str, Option<&str>) {
     if let Some(inner) = text.strip_prefix('[')
@@ -197,7 +214,8 @@ fn split(text: &str) -> (&str, Option<&str>) {
 }
 
 fn port_number(digits: &[u8]) -> Option<u16> {
-    let is_number = digits.len() <= 5 && digits.iter().all(u8::is_ascii_digit);
+    let is_number =
+        digits.len() <= 5 && digits.iter().all(u8::is_ascii_digit) && digits.first() != Some(&b'0');
     let text = std::str::from_utf8(digits).ok().filter(|_| is_number)?;
     text.parse().ok().filter(|port| *port > 0)
 }
@@ -212,6 +230,8 @@ fn scheme(text: &[u8]) -> Option<Scheme> {
 
 /// A name or address that can be asked for, lower case and without brackets.
 pub(crate) fn host_name(text: &str) -> Option<Box<str>> {
+    // The root's dot is no part of a name that is asked for.
+    let text = text.strip_suffix('.').unwrap_or(text);
     let bare = text
         .strip_prefix('[')
         .and_then(|rest| rest.strip_suffix(']'))

@@ -1,6 +1,8 @@
 //! Instructions about headers. Names are compared without case; headers that belong to the connection are left alone.
 //! Contract: rewriters page, 3.
 
+use std::borrow::Cow;
+
 use ringway_io::net::http1::{KnownHeader, write};
 
 use super::text::replaced;
@@ -25,45 +27,55 @@ fn check(name: &[u8], value: &[u8]) -> Result<(), Dropped> {
 }
 
 impl Request<'_> {
+    /// The headers as they came, for those who change them: without what `Connection` names, else a client could have
+    /// what is added here taken out again, and with the credentials that are sent on.
+    fn inbound_lines(&self) -> impl Iterator<Item = (&[u8], Cow<'_, [u8]>)> {
+        let credentials = self.credentials;
+        let headers = self.asked.head.headers(self.asked.bytes);
+        headers.filter_map(move |header| {
+            let value = match (header.known, credentials) {
+                (known, _) if header.hop_by_hop && !known.is_hop_by_hop() => return None,
+                (KnownHeader::Authorization, Credentials::Remove) => return None,
+                (KnownHeader::Authorization, Credentials::Replace(value)) => {
+                    value.expose().as_bytes().into()
+                }
+                (KnownHeader::Connection, _) => own_options(header.value).into(),
+                _ => header.value.into(),
+            };
+            Some((header.name, value))
+        })
+    }
+
     /// All values of a header, in order.
-    fn values(&self, name: &[u8]) -> Vec<&[u8]> {
+    fn values(&self, name: &[u8]) -> Vec<Cow<'_, [u8]>> {
         match self.changed().and_then(|changes| changes.headers.as_ref()) {
             Some(lines) => {
                 let lines = lines.iter();
                 let named = lines.filter(|line| line.name.eq_ignore_ascii_case(name));
-                named.map(|line| &line.value[..]).collect()
+                named.map(|line| line.value.as_slice().into()).collect()
             }
             None => {
-                let headers = self.asked.head.headers(self.asked.bytes);
-                let named = headers.filter(|header| header.name.eq_ignore_ascii_case(name));
-                named.map(|header| header.value).collect()
+                let lines = self.inbound_lines();
+                let named = lines.filter(|(known, _)| known.eq_ignore_ascii_case(name));
+                named.map(|(_, value)| value).collect()
             }
         }
     }
 
-    /// All headers, to be changed. What `Connection` names stays behind: else a client could have what is added
-    /// here taken out again.
+    /// All headers, to be changed.
     fn lines(&mut self) -> &mut Vec<Line> {
-        let (asked, credentials) = (self.asked, self.credentials);
-        let changes = self.changes();
-        changes.headers.get_or_insert_with(|| {
-            let mut lines = Vec::new();
-            for header in asked.head.headers(asked.bytes) {
-                let value = match (header.known, credentials) {
-                    (KnownHeader::Other, _) if header.hop_by_hop => continue,
-                    (known, _) if header.hop_by_hop && !known.is_hop_by_hop() => continue,
-                    (KnownHeader::Authorization, Credentials::Remove) => continue,
-                    (KnownHeader::Authorization, Credentials::Replace(value)) => {
-                        value.expose().as_bytes().to_vec()
-                    }
-                    (KnownHeader::Connection, _) => own_options(header.value),
-                    _ => header.value.to_vec(),
-                };
-                let name = header.name.to_vec();
-                lines.push(Line { name, value });
-            }
-            lines
-        })
+        if self
+            .changed()
+            .is_none_or(|changes| changes.headers.is_none())
+        {
+            let lines = self.inbound_lines().map(|(name, value)| Line {
+                name: name.to_vec(),
+                value: value.into_owned(),
+            });
+            let lines = lines.collect();
+            self.changes().headers = Some(lines);
+        }
+        self.changes().headers.get_or_insert_default()
     }
 
     fn note(&mut self, name: &[u8]) {
@@ -75,7 +87,7 @@ impl Request<'_> {
     pub(super) fn set_header(&mut self, name: &[u8], value: &[u8]) -> Result<(), Dropped> {
         check(name, value)?;
         let values = self.values(name);
-        if matches!(values.as_slice(), [only] if *only == value) {
+        if matches!(values.as_slice(), [only] if **only == *value) {
             return Ok(());
         }
         put(self.lines(), name, value.to_vec());
@@ -120,7 +132,7 @@ impl Request<'_> {
         check(name, change.1)?;
         let mut changed = Vec::new();
         for (index, value) in self.values(name).into_iter().enumerate() {
-            if let Some(value) = replaced(value, change, None)? {
+            if let Some(value) = replaced(&value, change, None)? {
                 check(name, &value)?;
                 changed.push((index, value));
             }

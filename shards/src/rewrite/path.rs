@@ -6,7 +6,7 @@
 
 use std::borrow::Cow;
 
-use super::text::replaced;
+use super::text::replaced_where;
 use super::{Dropped, Request, is_clean};
 use crate::limits::REWRITTEN_BYTES_MAX;
 use crate::plan::spelling;
@@ -36,9 +36,14 @@ impl Request<'_> {
         depth: Option<u16>,
     ) -> Result<(), Dropped> {
         let path = readable(self.path());
+        let in_text = |text: &[u8]| {
+            replaced_where(text, change, None, |place| {
+                !cuts_escape(text, place.start) && !cuts_escape(text, place.end)
+            })
+        };
         let changed = match depth {
-            None => replaced(&path, change, None)?,
-            Some(depth) => with_segment(&path, depth, |segment| replaced(segment, change, None))?,
+            None => in_text(&path)?,
+            Some(depth) => with_segment(&path, depth, in_text)?,
         };
         match changed {
             Some(path) => self.put_path(&path),
@@ -59,6 +64,12 @@ impl Request<'_> {
         }
         Ok(())
     }
+}
+
+/// Whether a place in a readable path is within an escape, so that what is changed there would make another byte.
+fn cuts_escape(path: &[u8], at: usize) -> bool {
+    let is_begun = |back: usize| at >= back && path[at - back..].first() == Some(&b'%');
+    is_begun(1) || is_begun(2)
 }
 
 /// The path with another segment in this place; `None` where there is none, or no change.

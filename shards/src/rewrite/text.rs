@@ -1,6 +1,7 @@
 //! Texts of instructions: tokens expanded, parts replaced, all within a bound.
 
 use std::borrow::Cow;
+use std::ops::Range;
 
 use super::Dropped;
 use crate::limits::REWRITTEN_BYTES_MAX;
@@ -14,14 +15,6 @@ pub(crate) fn expand<'t>(
     captures: Option<&Captures<'_>>,
 ) -> Option<Cow<'t, [u8]>> {
     expand_with(template, |name| Some(captures?.get(name)?.into()))
-}
-
-/// As [`expand`], for a path or a query.
-pub(super) fn expand_for_target<'t>(
-    template: &'t Template,
-    captures: Option<&Captures<'_>>,
-) -> Option<Cow<'t, [u8]>> {
-    expand_with(template, |name| captures?.get_for_target(name))
 }
 
 /// As [`expand`], with whatever `known` says of a token.
@@ -55,32 +48,53 @@ pub(crate) fn expand_with<'t, 'k>(
 /// The text with up to `count` places replaced; `None` where there is nothing to replace.
 pub(super) fn replaced(
     text: &[u8],
-    (search, with): (&[u8], &[u8]),
+    change: (&[u8], &[u8]),
     count: Option<u32>,
 ) -> Result<Option<Vec<u8>>, Dropped> {
-    if search.is_empty() || search == with || count == Some(0) {
+    replaced_where(text, change, count, |_| true)
+}
+
+/// As [`replaced`], of the places that fit only.
+pub(super) fn replaced_where(
+    text: &[u8],
+    (search, with): (&[u8], &[u8]),
+    count: Option<u32>,
+    fits: impl Fn(Range<usize>) -> bool,
+) -> Result<Option<Vec<u8>>, Dropped> {
+    if search.is_empty() || search == with {
         return Ok(None);
     }
-    let Some(mut at) = find(text, search) else {
-        return Ok(None);
-    };
+    let finder = memchr::memmem::Finder::new(search);
     let mut left = count.unwrap_or(u32::MAX);
-    let mut out = Vec::with_capacity(text.len());
-    let mut rest = text;
-    loop {
-        out.extend_from_slice(&rest[..at]);
+    let mut misfit_bytes = 0;
+    // How much of the text is written, and from where on is searched.
+    let (mut done, mut from) = (0, 0);
+    let mut out = Vec::new();
+    while left > 0
+        && let Some(at) = finder.find(&text[from..]).map(|at| from + at)
+    {
+        let end = at + search.len();
+        if !fits(at..end) {
+            // A long text may begin again and again within itself.
+            misfit_bytes += search.len();
+            if misfit_bytes > REWRITTEN_BYTES_MAX {
+                return Err(Dropped);
+            }
+            from = at + 1;
+            continue;
+        }
+        out.extend_from_slice(&text[done..at]);
         out.extend_from_slice(with);
-        rest = &rest[at + search.len()..];
+        (done, from) = (end, end);
         left -= 1;
         if out.len() > REWRITTEN_BYTES_MAX {
             return Err(Dropped);
         }
-        match find(rest, search) {
-            Some(next) if left > 0 => at = next,
-            _ => break,
-        }
     }
-    out.extend_from_slice(rest);
+    if done == 0 {
+        return Ok(None);
+    }
+    out.extend_from_slice(&text[done..]);
     match out.len() > REWRITTEN_BYTES_MAX {
         true => Err(Dropped),
         false => Ok(Some(out)),

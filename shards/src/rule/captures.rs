@@ -15,22 +15,38 @@ pub(crate) struct Captures<'r> {
     text: Vec<u8>,
     /// By number; `None`: took no part.
     groups: Vec<Option<(usize, usize)>>,
-    /// The text is a path, percent-encoding undone.
-    is_path: bool,
+    text_is: Form,
+}
+
+/// How a text was written in the request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Form {
+    /// As a path, percent-encoding undone.
+    Path,
+    /// As a parameter, its encoding undone.
+    Param,
+    /// As it is.
+    Plain,
+    /// In more bytes than are kept.
+    TooLong,
 }
 
 impl<'r> Captures<'r> {
     /// Of the first match; `None` when there is none. Of an input that is too long to keep every group is what cannot be
     /// sent, so that whatever would be made of it is left out.
     pub(super) fn of(regex: &'r Regex, source: &Source, input: &[u8]) -> Option<Captures<'r>> {
-        let is_path = *source == Source::Path;
+        let text_is = match source {
+            Source::Path => Form::Path,
+            Source::Param(_) => Form::Param,
+            _ => Form::Plain,
+        };
         let input = as_text(input);
         if input.len() > MATCHED_BYTES_MAX {
             return regex.is_match(&input).then(|| Captures {
                 regex,
                 text: vec![0],
                 groups: vec![Some((0, 1)); regex.captures_len()],
-                is_path,
+                text_is: Form::TooLong,
             });
         }
         let found = regex.captures(&input)?;
@@ -40,7 +56,7 @@ impl<'r> Captures<'r> {
             regex,
             groups: groups.collect(),
             text: input.into_owned(),
-            is_path,
+            text_is,
         })
     }
 
@@ -58,22 +74,36 @@ impl<'r> Captures<'r> {
         Some(group.map_or(&[][..], |(start, end)| &self.text[start..end]))
     }
 
-    /// As [`Captures::get`], for a text that is read as encoded where it needs to be: what was decoded once stays so.
-    pub(crate) fn get_for_target(&self, name: &str) -> Option<Cow<'_, [u8]>> {
-        self.get_encoded(name, b"%")
-    }
-
-    /// As [`Captures::get`], for a URL: what was decoded once stays so, and a path does not end in the middle.
-    pub(super) fn get_for_location(&self, name: &str) -> Option<Cow<'_, [u8]>> {
-        self.get_encoded(name, b"%?#")
-    }
-
-    fn get_encoded(&self, name: &str, bytes: &[u8]) -> Option<Cow<'_, [u8]>> {
+    /// As [`Captures::get`], for a path: what was decoded once is not read as encoded again.
+    pub(crate) fn get_for_path(&self, name: &str) -> Option<Cow<'_, [u8]>> {
         let text = self.get(name)?;
-        Some(match self.is_path {
-            true => encoded(text, bytes),
-            false => Cow::Borrowed(text),
+        Some(match self.text_is {
+            Form::Path | Form::Param => encoded(text, b"%"),
+            Form::Plain | Form::TooLong => Cow::Borrowed(text),
         })
+    }
+
+    /// The same for a query, of which it does not end the parameter.
+    pub(crate) fn get_for_query(&self, name: &str) -> Option<Cow<'_, [u8]>> {
+        let text = self.get(name)?;
+        Some(match self.text_is {
+            Form::Path | Form::Param => encoded(text, b"%&+"),
+            Form::Plain | Form::TooLong => Cow::Borrowed(text),
+        })
+    }
+
+    /// The same for a URL. Parameters are put there as they are: they may be URLs themselves.
+    pub(super) fn get_for_location(&self, name: &str) -> Option<Cow<'_, [u8]>> {
+        let text = self.get(name)?;
+        Some(match self.text_is {
+            Form::Path => encoded(text, b"%?#&+"),
+            Form::Param | Form::Plain | Form::TooLong => Cow::Borrowed(text),
+        })
+    }
+
+    /// Whether nothing can be made of what was captured.
+    pub(super) fn is_too_long(&self) -> bool {
+        self.text_is == Form::TooLong
     }
 }
 
@@ -129,16 +159,32 @@ mod tests {
     #[test]
     fn what_was_decoded_stays_so() {
         let regex = Regex::new(".*").expect("a regex");
-        let text = b"a%41 b?c#";
-        for (source, target, location) in [
-            (Source::Path, "a%2541 b?c#", "a%2541 b%3Fc%23"),
-            (Source::Url, "a%41 b?c#", "a%41 b?c#"),
-            (Source::Header("X".into()), "a%41 b?c#", "a%41 b?c#"),
+        let text = b"a%41 b?c#&d";
+        let plain = "a%41 b?c#&d";
+        for (source, expected) in [
+            (
+                Source::Path,
+                ["a%2541 b?c#&d", "a%2541 b?c#%26d", "a%2541 b%3Fc%23%26d"],
+            ),
+            (
+                Source::Param("p".into()),
+                ["a%2541 b?c#&d", "a%2541 b?c#%26d", plain],
+            ),
+            (Source::Url, [plain; 3]),
+            (Source::Header("X".into()), [plain; 3]),
         ] {
             let captures = Captures::of(&regex, &source, text).expect("it matches");
-            let found = [captures.get_for_target("0"), captures.get_for_location("0")];
+            let found = [
+                captures.get_for_path("0"),
+                captures.get_for_query("0"),
+                captures.get_for_location("0"),
+            ];
             let found = found.map(|text| String::from_utf8(text.expect("a group").into()));
-            assert_eq!(found, [Ok(target.to_owned()), Ok(location.to_owned())]);
+            assert_eq!(
+                found,
+                expected.map(|text| Ok(text.to_owned())),
+                "{source:?}"
+            );
             assert_eq!(captures.get("0"), Some(&text[..]));
         }
     }

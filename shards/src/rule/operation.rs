@@ -35,7 +35,7 @@ fn text(operation: &Operation, input: &[u8]) -> Option<Cow<'static, [u8]>> {
         }
         Operation::HashModulo(divisor) => number(i128::from(xxh3_64(input) % divisor)),
         Operation::NumberModulo(divisor) => match whole(input) {
-            Some(value) => number(value % i128::from(*divisor)),
+            Some(value) => number(value.wrapping_rem(i128::from(*divisor))),
             None => Cow::Borrowed(b""),
         },
         _ => return None,
@@ -96,6 +96,10 @@ fn float(input: &[u8]) -> Option<f64> {
 
 /// The number without what follows its point.
 fn whole(input: &[u8]) -> Option<i128> {
+    let exact = std::str::from_utf8(input).ok()?.parse();
+    if let Ok(value) = exact {
+        return Some(value);
+    }
     let value = float(input)?.trunc();
     // What a float of 64 bits cannot tell apart any more is no number of anything.
     const LARGEST: f64 = 9_007_199_254_740_992.0;
@@ -144,6 +148,13 @@ mod tests {
             (NumberModulo(4), "a", ""),
             (NumberModulo(4), "1e300", ""),
             (NumberModulo(-1), "-9007199254740992", "0"),
+            (NumberModulo(10), "18446744073709551615", "5"),
+            (NumberModulo(10), "9007199254740993", "3"),
+            (
+                NumberModulo(-1),
+                "-170141183460469231731687303715884105728",
+                "0",
+            ),
             (Modulo(i64::MIN), "", "0"),
             // XXH3 of nothing is 0x2d06800538d394c2.
             (HashModulo(10), "", "8"),

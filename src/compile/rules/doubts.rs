@@ -2,7 +2,9 @@
 
 use std::collections::HashSet;
 
-use ringway_shards::plan::{Check, Operation, Outcome, Part, Rewriter, Rule, Switch, Template};
+use ringway_shards::plan::{
+    Case, Check, Digest, Operation, Outcome, Rewriter, Rule, Switch, Template,
+};
 
 use super::WrittenOperation;
 use crate::compile::context::Context;
@@ -20,20 +22,35 @@ pub(super) fn of_values(
     (operation, check): (&WrittenOperation, &Check),
 ) {
     let operand = written.operation_arg.as_deref().unwrap_or_default();
+    if operand.is_empty() && operation.digest().is_some() {
+        let digest = operation.digest().map(Operation::Digest);
+        warn_of_values(context, at, written, |value| {
+            never_given(operation, digest.as_ref()?, value)
+        });
+        return;
+    }
     if !operand.is_empty() && matches!(check.operation, Operation::Unreadable) {
         let reason = format!("{operand:?} is no {}: no case matches", kind_of(operation));
         context.warn_key(&at.key("operation_arg"), Caution::NoEffect { reason });
         return;
     }
+    warn_of_values(context, at, written, |value| match operand.is_empty() {
+        true => unread(operation, value),
+        false => never_given(operation, &check.operation, value),
+    });
+}
+
+fn warn_of_values(
+    context: &mut Context<'_>,
+    at: &Path,
+    written: &Written,
+    why_never: impl Fn(&str) -> Option<String>,
+) {
     let cases = written.cases.iter().flatten().enumerate();
     for (index, case) in cases {
         let matches_at = at.key("cases").item(index).key("matches");
         for (index, value) in case.matches.iter().flatten().enumerate() {
-            let reason = match operand.is_empty() {
-                true => unread(operation, value),
-                false => never_given(operation, &check.operation, value),
-            };
-            if let Some(reason) = reason {
+            if let Some(reason) = why_never(value) {
                 context.warn_key(&matches_at.item(index), Caution::NoEffect { reason });
             }
         }
@@ -73,7 +90,18 @@ fn never_given(operation: &WrittenOperation, with: &Operation, value: &str) -> O
         (!fits).then(|| format!("{name} gives whole numbers below {divisor}, never {value:?}"))
     };
     match with {
-        Operation::Digest(_) => None,
+        Operation::Digest(kind) => {
+            let (length, what) = match kind {
+                Digest::Md5 => (32, "32 hexadecimal digits"),
+                Digest::Sha1 => (40, "40 hexadecimal digits"),
+                Digest::Base64 => return None,
+            };
+            let is_one = value.len() == length
+                && value
+                    .bytes()
+                    .all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'));
+            (!is_one).then(|| format!("{name} gives {what} in small letters, never {value:?}"))
+        }
         Operation::Modulo(divisor) => below(divisor.unsigned_abs(), false),
         Operation::HashModulo(divisor) => below(*divisor, false),
         Operation::NumberModulo(divisor) => below(divisor.unsigned_abs(), true),
@@ -96,12 +124,26 @@ pub(super) fn of_tokens(context: &mut Context<'_>, at: &Path, rule: &Rule) {
     }
     known.check_redirect(context, at, Some(&rule.default));
     for case in &rule.cases {
+        let known = match captures_for(rule, case) {
+            true => &known,
+            false => &nothing,
+        };
         let at = at.key("cases").item(usize::from(case.place));
         if let Some(rewriter) = &case.rewriter {
             known.check_rewriter(context, &at.key("req_rewriter_name"), rewriter);
         }
         known.check_redirect(context, &at, case.outcome.as_ref());
     }
+}
+
+/// Whether something is captured when a case matches: not where it waits for an expression that does not match.
+fn captures_for(rule: &Rule, case: &Case) -> bool {
+    let Switch::Result(check, cases) = &rule.switch else {
+        return false;
+    };
+    let result: &[u8] = if check.negated { b"false" } else { b"true" };
+    let captured = cases.get(result);
+    captured.is_some_and(|captured| captured.contains(&case.place))
 }
 
 /// Names that a rule's tokens may have.
@@ -129,7 +171,9 @@ impl<'c> Known<'c> {
                 },
                 _ => Known::nothing(),
             },
-            Switch::Never | Switch::Each(_) | Switch::Equal(..) => Known::nothing(),
+            Switch::Never | Switch::Each(_) | Switch::Equal(..) | Switch::Ends(_) => {
+                Known::nothing()
+            }
         }
     }
 
@@ -165,11 +209,7 @@ impl<'c> Known<'c> {
         texts: impl Iterator<Item = &'t Template>,
         others: &[&str],
     ) {
-        let parts = texts.flat_map(|text| text.parts());
-        let tokens = parts.filter_map(|part| match part {
-            Part::Token(name) => Some(&**name),
-            Part::Text(_) => None,
-        });
+        let tokens = texts.flat_map(|text| text.tokens());
         let unknown = tokens.filter(|name| !self.is_known(name) && !others.contains(name));
         let mut told = HashSet::new();
         for token in unknown.filter(|name| told.insert(*name)) {

@@ -83,6 +83,15 @@ impl Written {
         self.kind == "string" && self.name == "eq" && !self.negated
     }
 
+    /// Whether it is one for how texts begin (`false`) or end (`true`), which can be looked up by length.
+    pub(super) fn is_of_ends(&self) -> Option<bool> {
+        match self.name.as_str() {
+            "prefix" if !self.negated => Some(false),
+            "suffix" if !self.negated => Some(true),
+            _ => None,
+        }
+    }
+
     /// Which digest it takes.
     pub(super) fn digest(&self) -> Option<Digest> {
         match self.name.as_str() {

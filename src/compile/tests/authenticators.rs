@@ -292,6 +292,22 @@ fn secrets_are_shown_nowhere() {
 }
 
 #[test]
+fn what_rewriters_write_into_headers_and_queries_is_not_shown() {
+    let text = "request_rewriters:\n  w:\n    instructions:\n      - [header, set, A, hidden]\n      \
+                - [param, append, a, hidden]\n      - [params, set, 'token=hidden']\n      \
+                - [params, replace, hidden, other-hidden, 1]\n      - [path, set, /shown]\n\
+                backends: {a: {provider: rp, origin_url: 'http://a', req_rewriter_name: w}}\n";
+    let effective = valid(text).control.effective;
+    for shown in [effective.dump(), effective.explain()] {
+        assert!(!shown.contains("hidden"), "{shown}");
+        assert!(
+            shown.contains("/shown") && shown.contains("*****"),
+            "{shown}"
+        );
+    }
+}
+
+#[test]
 fn the_dump_of_all_new_keys_means_the_same() {
     let first = valid(SECRETS);
     let dump = first.control.effective.dump();

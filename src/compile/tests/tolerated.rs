@@ -90,6 +90,26 @@ const DOUBTFUL: &[(&str, &[&str])] = &[
         ],
     ),
     (
+        "rules: {r: {input_source: path, operation: md5, next_route: a, cases: [{matches: [D41D8CD98F00B204E9800998ECF8427E, d41d8cd98f00b204e9800998ecf8427e], next_route: b}]}}\n@TWO@  c: {provider: rule, rule_name: r}\n",
+        &[
+            "a.yaml:1:83: rules.r.cases[0].matches[0]: no effect: md5 gives 32 hexadecimal digits in small letters, never \"D41D8CD98F00B204E9800998ECF8427E\"",
+        ],
+    ),
+    (
+        "rules: {r: {input_source: path, operation: rmatch, operation_arg: a, next_route: a, cases: [{matches: ['false'], req_rewriter_name: w}, {matches: ['true'], req_rewriter_name: w}]}}\n\
+         request_rewriters: {w: {instructions: [[path, set, '/${0}']]}}\n@TWO@  c: {provider: rule, rule_name: r}\n",
+        &[
+            "a.yaml:1:114: rules.r.cases[0].req_rewriter_name: nothing is captured for token ${0} here: it is sent as it is written",
+        ],
+    ),
+    (
+        "listeners: {other: {port: 9}}\nrules: {r: {input_source: path, operation: eq, next_route: frontend}}\n\
+         backends: {c: {provider: rule, rule_name: r, listener_name: other}}\n",
+        &[
+            "a.yaml:2:48: rules.r.next_route: no route of listener default leads anywhere: requests are answered 404",
+        ],
+    ),
+    (
         "@TWO@  c: {provider: rpc, origin_url: 'http://c'}\n",
         &[
             "a.yaml:4:7: backends.c.provider: caching is not built yet: every request goes to the origin, as with provider reverseproxy",

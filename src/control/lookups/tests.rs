@@ -7,6 +7,7 @@ fn lookup(token: u64, host: &str) -> Lookup {
     Lookup {
         token,
         host: host.into(),
+        known_alone: false,
     }
 }
 
@@ -65,6 +66,31 @@ async fn all_shards_that_ask_share_one_question() {
     let found = at_once(&mut lookups, "abc.localhost", later).expect("it is known");
     assert_eq!(found.valid_for, KEPT[1] - secs(100));
     assert_eq!(lookups.tally().ok, 1);
+}
+
+#[tokio::test]
+async fn a_shard_without_room_is_told_what_others_have_found() {
+    let (mut lookups, mut ended) = Lookups::new();
+    let now = Instant::now();
+    let at_once = |lookups: &mut Lookups, now| {
+        let asked = Lookup {
+            known_alone: true,
+            ..lookup(9, "abc.localhost")
+        };
+        let answer = lookups.begin(ShardId(1), asked, now);
+        answer.expect("it never waits").found
+    };
+    assert_eq!(at_once(&mut lookups, now), nobody_looked());
+    assert_eq!((lookups.tally().refused, lookups.running), (1, 0));
+    lookups.begin(ShardId(0), lookup(7, "abc.localhost"), now);
+    lookups.end(ended.recv().await.expect("it ends"), now);
+    assert!(!at_once(&mut lookups, now).addresses.is_empty());
+    // When their time is over too, for a while.
+    let found = at_once(&mut lookups, now + KEPT[1]);
+    assert_eq!(
+        (found.addresses.is_empty(), found.valid_for),
+        (false, STALE_KEPT)
+    );
 }
 
 #[tokio::test]

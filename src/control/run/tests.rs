@@ -92,8 +92,11 @@ async fn fake_shard(mut end: ShardEnd, role: Role, seen: mpsc::UnboundedSender<S
                 }
                 if role == Role::LooksUp {
                     for (token, host) in (7..).zip(["abc.localhost", "abc.invalid"]) {
-                        let host = host.into();
-                        tell(ShardEvent::LookUp(Lookup { token, host }));
+                        tell(ShardEvent::LookUp(Lookup {
+                            token,
+                            host: host.into(),
+                            known_alone: false,
+                        }));
                     }
                 }
                 Seen::Committed(table)
