@@ -57,6 +57,11 @@ impl Template {
         self.probe.check.interval.is_some()
     }
 
+    /// The host that its members' probes go to, where they do not go to the members'.
+    pub fn probe_host(&self) -> Option<&str> {
+        (self.is_probed() && self.probe.has_host).then_some(&*self.probe.check.host)
+    }
+
     /// The backend of a member, under this id and name.
     ///
     /// # Errors

@@ -14,7 +14,7 @@ use super::publish::{TURNS_MAX, rotation_length};
 use crate::compile::templates::Template;
 use crate::compile::{ControlSettings, HealthCheck};
 use crate::discovery::settings::{AlbDiscovery, HealthMode};
-use crate::discovery::snapshot::{Entry, Snapshot, backend_name};
+use crate::discovery::snapshot::{Changes, Entry, Snapshot, backend_name};
 use crate::discovery::{Member, Readiness};
 use crate::health::Standing;
 
@@ -133,8 +133,7 @@ impl Members {
             return Verdict::Unchanged;
         };
         let own = &self.albs[alb];
-        let is_whole = own.known.len() == own.applied.entries().len();
-        if own.applied == *snapshot && is_whole {
+        if own.applied == *snapshot && own.is_whole() {
             return Verdict::Unchanged;
         }
         if let Some(why) = refusal(own, snapshot, settings, is_first) {
@@ -190,12 +189,29 @@ impl Members {
     pub fn check(&self, name: &str) -> Option<HealthCheck> {
         let (alb, known) = self.known(name)?;
         let settings = self.alb_settings(alb)?;
-        let by_probe = match settings.health_mode {
-            HealthMode::Probe => true,
-            HealthMode::Provider => known.entry.member.ready == Readiness::Unknown,
-        };
         let template = self.template(alb)?;
-        (by_probe && template.is_probed()).then(|| template.check(self.backend(known)))
+        let is_probed = template.is_probed() && is_by_probe(settings, known);
+        is_probed.then(|| template.check(self.backend(known)))
+    }
+
+    /// All discovered backends, and whether each is probed.
+    pub fn probed(&self) -> impl Iterator<Item = (&str, bool)> {
+        let albs = self.albs.iter().enumerate();
+        let settled = albs.filter_map(|(index, alb)| {
+            let is_probed = self.template(index)?.is_probed();
+            Some((alb, self.alb_settings(index)?, is_probed))
+        });
+        settled.flat_map(|(alb, settings, is_probed)| {
+            let known = alb.known.iter();
+            known.map(move |(name, known)| (&**name, is_probed && is_by_probe(settings, known)))
+        })
+    }
+
+    /// Hosts that probes of discovered backends go to, where a template names one for all of them.
+    pub fn probe_hosts(&self) -> impl Iterator<Item = &str> {
+        let albs = self.albs.iter().enumerate();
+        let in_use = albs.filter(|(_, alb)| !alb.known.is_empty());
+        in_use.filter_map(|(index, _)| self.template(index)?.probe_host())
     }
 
     /// The check of a discovered backend on demand, whoever decides on its health.
@@ -222,8 +238,8 @@ impl Members {
     }
 
     /// What sources say, by backend.
-    pub fn standings(&self) -> BTreeMap<Box<str>, Standing> {
-        let mut standings = BTreeMap::new();
+    pub fn standings(&self) -> HashMap<Box<str>, Standing> {
+        let mut standings = HashMap::new();
         for (index, alb) in self.albs.iter().enumerate() {
             let Some(settings) = self.alb_settings(index) else {
                 continue;
@@ -259,8 +275,7 @@ impl Members {
         settings.templates.iter().find(|t| *t.name() == **name)
     }
 
-    /// Makes the members of one ALB those of `snapshot`; who has not changed costs a look at its key. `wished` are
-    /// names of keys from before.
+    /// Makes the members of one ALB those of `snapshot`. `wished` are names of keys from before.
     fn fill(
         &mut self,
         alb: usize,
@@ -269,19 +284,29 @@ impl Members {
     ) -> Difference {
         let mut difference = Difference::default();
         let own = &self.albs[alb];
-        // Another name at an address is another member: addresses are used again.
-        let is_gone = |known: &Known| {
-            let now = snapshot.get(&known.entry.key);
-            now.is_none_or(|now| now.member.name != known.entry.member.name)
+        let applied = own.applied.clone();
+        let changes = match own.is_whole() {
+            true => snapshot.changes_since(&applied),
+            // Who could not be made is tried again.
+            false => Changes {
+                gone: snapshot.changes_since(&applied).gone,
+                come: snapshot.entries().iter().collect(),
+            },
         };
-        // Names of those that are gone are free for newcomers.
-        let mut gone: BTreeSet<Box<str>> = own
-            .known
-            .iter()
-            .filter(|(_, known)| is_gone(known))
-            .map(|(name, _)| name.clone())
-            .collect();
-        for entry in snapshot.entries() {
+        // Another name at an address is another member: addresses are used again. Names of those that are gone are free
+        // for newcomers.
+        let is_renamed = |entry: &&&Arc<Entry>| {
+            let known = own
+                .names
+                .get(&entry.key)
+                .and_then(|name| own.known.get(name));
+            known.is_some_and(|known| known.entry.member.name != entry.member.name)
+        };
+        let renamed = changes.come.iter().filter(is_renamed);
+        let keys = changes.gone.iter().chain(renamed).map(|entry| &entry.key);
+        let mut gone: BTreeSet<Box<str>> =
+            keys.filter_map(|key| own.names.get(key)).cloned().collect();
+        for entry in changes.come {
             let name = self.albs[alb].stays_as(entry);
             match name {
                 Some(name) => self.stay(alb, &name, entry, &mut difference),
@@ -409,6 +434,11 @@ impl Members {
 }
 
 impl AlbMembers {
+    /// Whether all that was applied could be made.
+    fn is_whole(&self) -> bool {
+        self.known.len() == self.applied.entries().len()
+    }
+
     /// The name that the member of this entry has and keeps.
     fn stays_as(&self, entry: &Entry) -> Option<Box<str>> {
         let name = self.names.get(&entry.key)?;
@@ -421,6 +451,14 @@ impl AlbMembers {
         if self.names.get(key).is_some_and(|holder| **holder == *name) {
             self.names.remove(key);
         }
+    }
+}
+
+/// Whether probes decide on a member.
+fn is_by_probe(settings: &AlbDiscovery, known: &Known) -> bool {
+    match settings.health_mode {
+        HealthMode::Probe => true,
+        HealthMode::Provider => known.entry.member.ready == Readiness::Unknown,
     }
 }
 

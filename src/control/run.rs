@@ -5,7 +5,7 @@
 //! part. Promises: no shard is ever waited for (what does not fit its queue is kept and tried again), and what
 //! one client of the admin listeners does never holds up another.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
@@ -24,7 +24,7 @@ use super::verify::{self, Verifier};
 use crate::admin::metrics::{ProbeCounts, Scene};
 use crate::admin::process::Process;
 use crate::admin::server::{Call, CheckNow, NoCheck, Servers};
-use crate::compile::{Compiled, ControlSettings, HealthCheck};
+use crate::compile::{Compiled, ControlSettings};
 use crate::config::Problem;
 use crate::discovery::dns;
 use crate::discovery::watching::News;
@@ -126,7 +126,7 @@ pub struct Core {
     lookups: Box<Lookups>,
     ports: BTreeMap<String, u16>,
     drivers: Vec<Option<Driver>>,
-    probers: BTreeMap<Box<str>, Prober>,
+    probers: HashMap<Box<str>, Prober>,
     probe_id: u64,
     probe_counts: BTreeMap<Box<str>, ProbeCounts>,
     on_demand: OnDemand,
@@ -205,7 +205,7 @@ impl Core {
             verifier,
             lookups: Box::new(lookups),
             ports: BTreeMap::new(),
-            probers: BTreeMap::new(),
+            probers: HashMap::new(),
             probe_id: 0,
             probe_counts: BTreeMap::new(),
             on_demand: OnDemand::default(),
@@ -622,12 +622,12 @@ impl Core {
 /// Where host names of probes and origins lead is asked for in one list.
 fn hosts_of<'a>(
     plan: &ringway_shards::plan::Plan,
-    checks: impl IntoIterator<Item = &'a HealthCheck>,
+    probed: impl IntoIterator<Item = &'a str>,
 ) -> Vec<Box<str>> {
-    let probed = checks.into_iter().map(|check| &check.host);
+    let probed = probed.into_iter();
     let named = probed.filter(|host| host.parse::<std::net::IpAddr>().is_err());
     let mut hosts: Vec<Box<str>> = super::state::origin_hosts(plan).map(Into::into).collect();
-    hosts.extend(named.cloned());
+    hosts.extend(named.map(Into::into));
     hosts.sort_unstable();
     hosts.dedup();
     hosts

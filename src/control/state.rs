@@ -42,11 +42,11 @@ pub enum Event {
         /// The plan.
         plan: Arc<Plan>,
         /// Probed backends by name.
-        probes: BTreeMap<Box<str>, Probed>,
+        probes: HashMap<Box<str>, Probed>,
         /// When pools leave members out; the others never do.
         ejection: Vec<(PoolId, Rule)>,
         /// What sources say, by backend; all discovered ones.
-        standings: BTreeMap<Box<str>, Standing>,
+        standings: HashMap<Box<str>, Standing>,
         /// When.
         at: SystemTime,
     },
@@ -59,7 +59,7 @@ pub enum Event {
         /// Backends that are probed no more.
         stopped: Vec<Box<str>>,
         /// What sources say, by backend; all discovered ones.
-        standings: BTreeMap<Box<str>, Standing>,
+        standings: HashMap<Box<str>, Standing>,
         /// When.
         at: SystemTime,
     },
@@ -191,8 +191,8 @@ pub struct State {
     plan: Option<Arc<Plan>>,
     /// By backend id of `plan`.
     records: Vec<Record>,
-    probes: BTreeMap<Box<str>, Probed>,
-    standings: BTreeMap<Box<str>, Standing>,
+    probes: HashMap<Box<str>, Probed>,
+    standings: HashMap<Box<str>, Standing>,
     hosts: BTreeMap<Box<str>, Host>,
     /// By ALB name, kept over reloads.
     tallies: BTreeMap<Box<str>, Arc<Tally>>,
@@ -207,8 +207,8 @@ impl State {
         State {
             plan: None,
             records: Vec::new(),
-            probes: BTreeMap::new(),
-            standings: BTreeMap::new(),
+            probes: HashMap::new(),
+            standings: HashMap::new(),
             hosts: BTreeMap::new(),
             tallies: BTreeMap::new(),
             ejections: Ejections::default(),
@@ -293,9 +293,9 @@ impl State {
     fn adopt(
         &mut self,
         plan: Arc<Plan>,
-        probes: BTreeMap<Box<str>, Probed>,
+        probes: HashMap<Box<str>, Probed>,
         ejection: &[(PoolId, Rule)],
-        standings: BTreeMap<Box<str>, Standing>,
+        standings: HashMap<Box<str>, Standing>,
         at: SystemTime,
     ) -> Vec<Action> {
         self.probes = probes;
@@ -327,7 +327,7 @@ impl State {
         &mut self,
         plan: Arc<Plan>,
         (started, stopped): (Started, Vec<Box<str>>),
-        standings: BTreeMap<Box<str>, Standing>,
+        standings: HashMap<Box<str>, Standing>,
         at: SystemTime,
     ) -> Vec<Action> {
         for name in &stopped {

@@ -12,7 +12,7 @@ use std::sync::Arc;
 
 use ringway_shards::plan::Scheme;
 use serde::Deserialize;
-use serde::de::{DeserializeOwned, Deserializer, Error as _, SeqAccess, Visitor};
+use serde::de::{DeserializeOwned, Deserializer, Error as _, MapAccess, SeqAccess, Visitor};
 
 use super::http::shown;
 use super::settings::ListFormat;
@@ -20,7 +20,7 @@ use super::{Failure, Member};
 use crate::config::document::{Limits, parse_any};
 use crate::config::origin_url::{Authority, OriginUrl};
 use crate::config::tree::{Entry, Node, Value};
-use crate::config::{Fault, Mark};
+use crate::config::{Fault, Mark, Problem};
 
 /// Most bytes of a member list.
 pub const BYTES_MAX: usize = 16 << 20;
@@ -133,10 +133,27 @@ pub fn scheme(text: &str) -> Result<Scheme, String> {
 // === format trickster ===
 
 fn trickster(text: &str, scheme: Scheme) -> Result<Vec<Member>, String> {
-    let root = match tree(text)? {
-        Some(root) if !root.is_null() => root,
-        _ => return Ok(Vec::new()),
+    // JSON is read as such, which costs a fraction, and may be what is no YAML, such as a character outside the basic
+    // plane in two escapes. What is wrong with a list the other reader tells better.
+    let json = json(text);
+    if let Some(root) = &json
+        && let Ok(members) = listed(root, scheme)
+    {
+        return Ok(members);
+    }
+    let root = match (yaml(text), json) {
+        (Ok(root), _) => root,
+        (Err(problem), Some(json)) if matches!(problem.fault, Fault::NotYaml { .. }) => Some(json),
+        (Err(problem), _) => return Err(told(&problem)),
     };
+    match root {
+        Some(root) if !root.is_null() => listed(&root, scheme),
+        _ => Ok(Vec::new()),
+    }
+}
+
+/// The members of a list.
+fn listed(root: &Node, scheme: Scheme) -> Result<Vec<Member>, String> {
     let Value::List(entries) = &root.value else {
         return Err(format!(
             "it is {}; write a list of members, each beginning with `- address: host:port`",
@@ -152,25 +169,28 @@ fn trickster(text: &str, scheme: Scheme) -> Result<Vec<Member>, String> {
     members.collect()
 }
 
-/// The document as a tree. What is JSON and yet no YAML, such as a character outside the basic plane in two escapes,
-/// is read as JSON.
-fn tree(text: &str) -> Result<Option<Node>, String> {
+/// A list in JSON as a tree.
+fn json(text: &str) -> Option<Node> {
+    let may_be = text.trim_start().starts_with('[') && values_max(text) <= NODES_MAX;
+    let JsonNode(root) = may_be.then(|| serde_json::from_str(text).ok())??;
+    Some(root)
+}
+
+fn told(problem: &Problem) -> String {
+    match &problem.fault {
+        Fault::SecondDocument => format!("{}: only one YAML document per list", problem.at),
+        _ => problem.to_string(),
+    }
+}
+
+/// The document as a tree.
+fn yaml(text: &str) -> Result<Option<Node>, Box<Problem>> {
     let limits = Limits {
         bytes: BYTES_MAX as u64,
         nodes: NODES_MAX,
     };
     let source: Arc<str> = "line".into();
-    let problem = match parse_any(&source, text, limits) {
-        Ok(root) => return Ok(root),
-        Err(problem) => problem,
-    };
-    match &problem.fault {
-        Fault::NotYaml { .. } if values_max(text) <= NODES_MAX => serde_json::from_str(text)
-            .map(|value| Some(node_of_json(value)))
-            .map_err(|_| problem.to_string()),
-        Fault::SecondDocument => Err(format!("{}: only one YAML document per list", problem.at)),
-        _ => Err(problem.to_string()),
-    }
+    parse_any(&source, text, limits).map_err(Box::new)
 }
 
 /// At least as many as JSON text can have values: each follows one of these.
@@ -179,27 +199,81 @@ fn values_max(text: &str) -> usize {
     1 + text.bytes().filter(begins).count()
 }
 
-fn node_of_json(value: serde_json::Value) -> Node {
-    use serde_json::Value as Json;
-    let mark = || Mark::whole("");
-    let value = match value {
-        Json::Null => Value::Null,
-        Json::Bool(is_so) => Value::Scalar(is_so.to_string()),
-        Json::Number(number) => Value::Scalar(number.to_string()),
-        Json::String(text) => Value::Scalar(text),
-        Json::Array(items) => Value::List(items.into_iter().map(node_of_json).collect()),
-        Json::Object(pairs) => {
-            let entry = |(key, value)| Entry {
-                key,
-                mark: mark(),
-                node: node_of_json(value),
-            };
-            Value::Map(pairs.into_iter().map(entry).collect())
+/// A tree of JSON, in which nothing has a place. A key that is there twice is an error.
+struct JsonNode(Node);
+
+impl<'de> Deserialize<'de> for JsonNode {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_any(JsonValue)
+    }
+}
+
+struct JsonValue;
+
+impl JsonValue {
+    fn node(value: Value) -> JsonNode {
+        JsonNode(Node {
+            mark: Mark::whole(""),
+            value,
+        })
+    }
+
+    fn scalar(text: impl fmt::Display) -> JsonNode {
+        Self::node(Value::Scalar(text.to_string()))
+    }
+}
+
+impl<'de> Visitor<'de> for JsonValue {
+    type Value = JsonNode;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a value")
+    }
+
+    fn visit_unit<E>(self) -> Result<JsonNode, E> {
+        Ok(Self::node(Value::Null))
+    }
+
+    fn visit_bool<E>(self, is_so: bool) -> Result<JsonNode, E> {
+        Ok(Self::scalar(is_so))
+    }
+
+    fn visit_u64<E>(self, number: u64) -> Result<JsonNode, E> {
+        Ok(Self::scalar(number))
+    }
+
+    fn visit_i64<E>(self, number: i64) -> Result<JsonNode, E> {
+        Ok(Self::scalar(number))
+    }
+
+    fn visit_f64<E: serde::de::Error>(self, _: f64) -> Result<JsonNode, E> {
+        // Written in many ways: the other reader keeps the one that is there.
+        Err(E::custom("a fraction"))
+    }
+
+    fn visit_str<E>(self, text: &str) -> Result<JsonNode, E> {
+        Ok(Self::scalar(text))
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<JsonNode, A::Error> {
+        let mut items = Vec::new();
+        while let Some(JsonNode(item)) = list.next_element()? {
+            items.push(item);
         }
-    };
-    Node {
-        mark: mark(),
-        value,
+        Ok(Self::node(Value::List(items)))
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<JsonNode, A::Error> {
+        let mut entries: Vec<Entry> = Vec::new();
+        while let Some(key) = map.next_key::<String>()? {
+            if entries.len() > KEYS.len() || entries.iter().any(|entry| entry.key == key) {
+                return Err(A::Error::custom("a key twice, or more than a member has"));
+            }
+            let JsonNode(node) = map.next_value()?;
+            let mark = Mark::whole("");
+            entries.push(Entry { key, mark, node });
+        }
+        Ok(Self::node(Value::Map(entries)))
     }
 }
 

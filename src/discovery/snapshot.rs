@@ -16,6 +16,15 @@ pub struct Entry {
     pub member: Member,
 }
 
+/// What changed between two snapshots.
+#[derive(Debug, Default)]
+pub struct Changes<'s> {
+    /// Those whose keys are not there any more.
+    pub gone: Vec<&'s Arc<Entry>>,
+    /// Those that are new, or not what their keys were before.
+    pub come: Vec<&'s Arc<Entry>>,
+}
+
 /// All members of a query at one moment: by key, then name, each key once.
 ///
 /// What has not changed since the snapshot before is shared with it, so that thousands are compared at a glance.
@@ -39,11 +48,36 @@ impl Snapshot {
             .collect();
         entries.sort_by(|a, b| (&a.key, &a.member.name).cmp(&(&b.key, &b.member.name)));
         entries.dedup_by(|later, first| later.key == first.key);
-        let shared = entries.into_iter().map(|entry| match last.get(&entry.key) {
-            Some(known) if **known == entry => known.clone(),
-            _ => Arc::new(entry),
+        // Both are in order, so one walk over them is enough.
+        let mut known = last.0.iter().peekable();
+        let shared = entries.into_iter().map(|entry| {
+            while known.next_if(|known| known.key < entry.key).is_some() {}
+            match known.peek() {
+                Some(known) if ***known == entry => (*known).clone(),
+                _ => Arc::new(entry),
+            }
         });
         Snapshot(shared.collect())
+    }
+
+    /// What is otherwise than in `before`. What both share costs a look.
+    pub fn changes_since<'s>(&'s self, before: &'s Snapshot) -> Changes<'s> {
+        let mut changes = Changes::default();
+        let mut old = before.0.iter().peekable();
+        for entry in self.0.iter() {
+            if old.next_if(|old| Arc::ptr_eq(old, entry)).is_some() {
+                continue;
+            }
+            while let Some(gone) = old.next_if(|old| old.key < entry.key) {
+                changes.gone.push(gone);
+            }
+            let same_key = old.next_if(|old| old.key == entry.key);
+            if same_key.is_none_or(|old| !Arc::ptr_eq(old, entry)) {
+                changes.come.push(entry);
+            }
+        }
+        changes.gone.extend(old);
+        changes
     }
 
     /// The members.
@@ -100,6 +134,33 @@ mod tests {
         let mut member = Member::at(Scheme::Http, host, 80);
         member.name = name.into();
         member
+    }
+
+    #[test]
+    fn changes_are_who_is_gone_and_who_has_come_or_changed() {
+        let of = |members: &[(&str, &str)], last: &Snapshot| {
+            let members = members.iter().map(|(name, host)| member(name, host));
+            Snapshot::after(last, members.collect())
+        };
+        let none = Snapshot::default();
+        let before = of(&[("a", "h1"), ("b", "h2"), ("c", "h3"), ("d", "h5")], &none);
+        let after = of(
+            &[("a", "h1"), ("B", "h2"), ("e", "h4"), ("d", "h5")],
+            &before,
+        );
+        let names = |entries: &[&Arc<Entry>]| -> Vec<String> {
+            entries.iter().map(|e| e.member.name.to_string()).collect()
+        };
+        let changes = after.changes_since(&before);
+        assert_eq!(names(&changes.gone), ["c"]);
+        assert_eq!(names(&changes.come), ["B", "e"]);
+        let all = after.changes_since(&none);
+        assert_eq!((all.gone.len(), all.come.len()), (0, 4));
+        let rest = none.changes_since(&after);
+        assert_eq!((rest.gone.len(), rest.come.len()), (4, 0));
+        let again = after.clone();
+        let same = again.changes_since(&after);
+        assert!(same.gone.is_empty() && same.come.is_empty());
     }
 
     #[test]

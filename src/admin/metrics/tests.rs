@@ -7,6 +7,7 @@ use ringway_shards::metrics::{
     AlbRow, DrainRow, FanoutRow, FrontendRow, ListenerMetrics, MemberRow, RuleRow, UpstreamRow,
     UserRouteRow,
 };
+use std::collections::HashMap;
 use std::time::{Duration, UNIX_EPOCH};
 
 /// What an origin was asked.
@@ -112,9 +113,9 @@ fn scrape() -> String {
             .origin("a", "127.0.0.1")
             .alb("lb", 0, &[("a", 1)])
             .plan(3),
-        probes: BTreeMap::new(),
+        probes: HashMap::new(),
         ejection: Vec::new(),
-        standings: BTreeMap::new(),
+        standings: HashMap::new(),
         at: UNIX_EPOCH,
     });
     let mut probes = BTreeMap::new();

@@ -3,7 +3,7 @@
 //! The first start is the same way. Nothing that serves is touched before every shard, every admin listener
 //! and the log file are ready for the new configuration.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeSet, HashMap};
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
@@ -215,7 +215,12 @@ impl Core {
             self.discovery.fill_first(&settings, &mut members, now);
         }
         let plan = Arc::new(members.plan(&plan));
-        let hosts = hosts_of(&plan, &all_checks(&settings, &members));
+        let hosts = hosts_of(
+            &plan,
+            all_checks(&settings, &members)
+                .iter()
+                .map(|check| &*check.host),
+        );
         let known = self.book.borrow().clone();
         let unknown: BTreeSet<Box<str>> = hosts
             .iter()
@@ -263,9 +268,12 @@ impl Core {
         self.outbox.send_all(|| Command::Abort);
         // Only what the configuration in force needs is resolved on.
         let hosts = match (self.state.plan(), &self.settings) {
-            (Some(plan), Some(settings)) => {
-                hosts_of(plan, &all_checks(settings, &self.discovery.members))
-            }
+            (Some(plan), Some(settings)) => hosts_of(
+                plan,
+                all_checks(settings, &self.discovery.members)
+                    .iter()
+                    .map(|check| &*check.host),
+            ),
             _ => Vec::new(),
         };
         self.wanted.send_replace(hosts);
@@ -311,7 +319,7 @@ impl Core {
         }
         let checks = all_checks(&settings, &members);
         self.discovery.members = members;
-        let hosts = hosts_of(&plan, &checks);
+        let hosts = hosts_of(&plan, checks.iter().map(|check| &*check.host));
         self.book.send_modify(|book| {
             Arc::make_mut(book).retain(|host, _| hosts.contains(host));
         });
@@ -355,7 +363,7 @@ impl Core {
         self.probers.clear();
         self.probe_counts
             .retain(|name, _| plan.backends.iter().any(|backend| backend.name == *name));
-        let mut probes = BTreeMap::new();
+        let mut probes = HashMap::new();
         for check in checks {
             let name = check.backend_name.clone();
             let is_discovered = self.discovery.members.found(&name).is_some();

@@ -353,7 +353,6 @@ impl Core {
         let Some(settings) = self.settings.clone() else {
             return;
         };
-        let names_before: BTreeSet<Box<str>> = self.probed_members();
         let mut differences: Vec<(Box<str>, Difference)> = Vec::new();
         let mut changed = false;
         for (index, (_, alb)) in settings.discovery.albs.iter().enumerate() {
@@ -368,60 +367,46 @@ impl Core {
             changed |= self.discovery.note(alb, verdict, now, &mut differences);
         }
         match changed {
-            true => self.serve_members(names_before, &differences),
+            true => self.serve_members(&differences),
             false => self.discovery.news_since = None,
         }
     }
 
-    /// Backends of discovery that are probed now.
-    fn probed_members(&self) -> BTreeSet<Box<str>> {
-        let names = self.discovery.members.names();
-        let probed = names.filter(|name| self.probers.contains_key(*name));
-        probed.map(Into::into).collect()
-    }
-
     /// Gives the members of now to the shards, and starts and stops their probes.
-    fn serve_members(
-        &mut self,
-        before: BTreeSet<Box<str>>,
-        differences: &[(Box<str>, Difference)],
-    ) {
+    fn serve_members(&mut self, differences: &[(Box<str>, Difference)]) {
         let Some(base) = self.state.plan().cloned() else {
             return;
         };
         let plan = Arc::new(self.discovery.members.plan(&base));
-        let rebuilt: BTreeSet<&str> = differences
-            .iter()
-            .flat_map(|(_, difference)| &difference.rebuilt)
+        let changes = || differences.iter().map(|(_, difference)| difference);
+        let mut stopped: Vec<Box<str>> = Vec::new();
+        for (name, _) in changes().flat_map(|difference| &difference.removed) {
+            if self.probers.remove(name).is_some() {
+                stopped.push(name.clone());
+            }
+            self.probe_counts.remove(name);
+        }
+        let rebuilt: BTreeSet<&str> = changes()
+            .flat_map(|difference| &difference.rebuilt)
             .map(|(name, _)| &**name)
             .collect();
-        let checks: Vec<HealthCheck> = self
-            .discovery
-            .members
-            .names()
-            .filter_map(|name| self.discovery.members.check(name))
-            .collect();
-        let wanted: BTreeSet<&str> = checks.iter().map(|check| &*check.backend_name).collect();
-        let stopped: Vec<Box<str>> = before
-            .into_iter()
-            .filter(|name| !wanted.contains(&**name))
-            .collect();
+        let mut fresh: Vec<HealthCheck> = Vec::new();
+        // Who is probed changes with what the source says of a member too.
+        for (name, is_probed) in self.discovery.members.probed() {
+            match (self.probers.contains_key(name), is_probed) {
+                (true, false) => stopped.push(name.into()),
+                (true, true) if !rebuilt.contains(name) => {}
+                (_, true) => fresh.extend(self.discovery.members.check(name)),
+                (false, false) => {}
+            }
+        }
         for name in &stopped {
             self.probers.remove(name);
         }
-        for (name, _) in differences
-            .iter()
-            .flat_map(|(_, difference)| &difference.removed)
-        {
-            self.probe_counts.remove(name);
-        }
-        self.want_hosts(&plan, &checks);
+        self.want_hosts(&plan);
         let mut started = Vec::new();
-        for check in checks {
+        for check in fresh {
             let name = check.backend_name.clone();
-            if self.probers.contains_key(&name) && !rebuilt.contains(&*name) {
-                continue;
-            }
             started.extend(self.probe(check, true).map(|probed| (name, probed)));
         }
         self.apply(Event::Members {
@@ -434,9 +419,10 @@ impl Core {
     }
 
     /// Has the hosts of the plan and of its probes resolved, and no others.
-    fn want_hosts(&mut self, plan: &ringway_shards::plan::Plan, checks: &[HealthCheck]) {
+    fn want_hosts(&mut self, plan: &ringway_shards::plan::Plan) {
         let configured = self.settings.iter().flat_map(|s| &s.health_checks);
-        let hosts = hosts_of(plan, configured.chain(checks));
+        let probed = configured.map(|check| &*check.host);
+        let hosts = hosts_of(plan, probed.chain(self.discovery.members.probe_hosts()));
         if *self.wanted.borrow() == hosts {
             return;
         }

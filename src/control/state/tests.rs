@@ -2,7 +2,6 @@
 
 use super::*;
 use crate::control::fixture::Builder;
-use std::collections::BTreeMap;
 use std::time::{Duration, UNIX_EPOCH};
 
 const ONE: Thresholds = Thresholds {
@@ -43,7 +42,7 @@ fn adopt_with(
         plan: plan.clone(),
         probes: probes.collect(),
         ejection,
-        standings: BTreeMap::new(),
+        standings: HashMap::new(),
         at: at(1),
     })
 }

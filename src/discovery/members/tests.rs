@@ -216,6 +216,25 @@ fn text_that_is_none_is_refused() {
 }
 
 #[test]
+fn json_says_the_same_as_yaml_and_where_it_is_wrong() {
+    let json = "[\n {\"address\": \"a:1\", \"weight\": 3, \"name\": \"\\ud83d\\ude00\"},\n {\"address\": \"b:2\", \"scheme\": null}\n]";
+    let yaml = "- {address: 'a:1', weight: 3, name: \u{1f600}}\n- {address: 'b:2', scheme: ~}\n";
+    assert_eq!(list(json).unwrap(), list(yaml).unwrap());
+    for (wrong, said) in [
+        (
+            "[\n{\"address\": \"a:1\"},\n{\"address\": 1}]",
+            "entry [1] at line 3",
+        ),
+        ("[{\"address\": \"a:1\", \"weight\": 1.5}]", "1.5"),
+        ("[{\"address\": \"a:1\", \"address\": \"b:1\"}]", "twice"),
+        ("[{\"address\": \"a:1\", \"port\": 1}]", "no such key"),
+    ] {
+        let refused = list(wrong).unwrap_err();
+        assert!(refused.contains(said), "{wrong}: {refused}");
+    }
+}
+
+#[test]
 fn values_are_bounded_though_bytes_are_not_many() {
     let mut bomb = "- &a0 [x,x,x,x,x,x,x,x,x,x]\n".to_owned();
     for level in 1..9 {

@@ -5,7 +5,7 @@ use crate::control::fixture::Builder;
 use crate::control::members::Members;
 use crate::control::state::{Event, ProbeId, Probed};
 use crate::health::{Outcome, Thresholds};
-use std::collections::BTreeMap;
+use std::collections::HashMap;
 use std::time::{Duration, UNIX_EPOCH};
 
 fn at(second: u64) -> SystemTime {
@@ -48,7 +48,7 @@ fn state() -> State {
         plan,
         probes: probes.into(),
         ejection: Vec::new(),
-        standings: BTreeMap::new(),
+        standings: HashMap::new(),
         at: at(0),
     });
     for (name, outcome) in [
@@ -141,7 +141,7 @@ fn empty_lists_are_left_out() {
         plan,
         probes: [].into(),
         ejection: Vec::new(),
-        standings: BTreeMap::new(),
+        standings: HashMap::new(),
         at: at(0),
     });
     let page: Value =
@@ -170,7 +170,7 @@ fn state_with_ejection() -> State {
         plan,
         probes: probes.into(),
         ejection: vec![(ringway_shards::plan::PoolId(0), rule)],
-        standings: BTreeMap::new(),
+        standings: HashMap::new(),
         at: at(8),
     });
     state.apply(Event::Unreached {
@@ -232,7 +232,7 @@ fn names_cannot_become_markup_of_the_web_page() {
         plan,
         probes: [].into(),
         ejection: Vec::new(),
-        standings: BTreeMap::new(),
+        standings: HashMap::new(),
         at: at(0),
     });
     let html = Page::of(&state, &Members::default()).write(Format::Html);
@@ -267,7 +267,7 @@ fn long_names_widen_their_column() {
         plan,
         probes: [].into(),
         ejection: Vec::new(),
-        standings: BTreeMap::new(),
+        standings: HashMap::new(),
         at: at(0),
     });
     let text = Page::of(&state, &Members::default()).write(Format::Text);
