@@ -36,7 +36,7 @@ use std::time::Duration;
 use ringway_shards::plan::Scheme;
 
 /// What the source says of a member's readiness.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Readiness {
     /// The source does not say.
     #[default]

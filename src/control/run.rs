@@ -393,14 +393,19 @@ impl Core {
     }
 
     fn on_report(&mut self, report: Report) {
-        let counts = self.probe_counts.entry(report.backend.clone()).or_default();
+        // A member that is gone leaves no rows behind, though a probe of it may end later.
+        let counts = self.probe_counts.get_mut(&report.backend);
         let Some(outcome) = report.outcome else {
-            counts.panicked += 1;
+            if let Some(counts) = counts {
+                counts.panicked += 1;
+            }
             tracing::error!(backend = %report.backend, "a probe panicked: this is a bug of ringway");
             return;
         };
         let passed = outcome == Outcome::Passed;
-        counts.count(passed, report.took.as_secs_f64());
+        if let Some(counts) = counts {
+            counts.count(passed, report.took.as_secs_f64());
+        }
         self.apply(Event::Probed {
             backend: report.backend,
             probe: report.probe,

@@ -46,7 +46,7 @@ impl Snapshot {
                 member,
             })
             .collect();
-        entries.sort_by(|a, b| (&a.key, &a.member.name).cmp(&(&b.key, &b.member.name)));
+        entries.sort_by(|a, b| rank(a).cmp(&rank(b)));
         entries.dedup_by(|later, first| later.key == first.key);
         // Both are in order, so one walk over them is enough.
         let mut known = last.0.iter().peekable();
@@ -90,6 +90,21 @@ impl Snapshot {
         let found = self.0.binary_search_by(|entry| (*entry.key).cmp(key));
         found.ok().map(|index| &self.0[index])
     }
+}
+
+/// Where an entry stands among others. Whoever is the same in all of this is the same member.
+fn rank(entry: &Entry) -> impl Ord + '_ {
+    let member = &entry.member;
+    (
+        &entry.key,
+        &member.name,
+        (
+            member.weight,
+            &member.replica_group,
+            member.ready,
+            &member.labels,
+        ),
+    )
 }
 
 /// The name of a member's backend: `<alb>-<member>`, the member's name (or address) in lower case with anything but
@@ -178,6 +193,12 @@ mod tests {
         assert_eq!(one, other);
         let names: Vec<&str> = one.entries().iter().map(|e| &*e.member.name).collect();
         assert_eq!(names, ["c", "a"]);
+        let weighing = |weight| Member {
+            weight,
+            ..member("a", "h1")
+        };
+        let one = Snapshot::new(vec![weighing(1), weighing(7)]);
+        assert_eq!(one, Snapshot::new(vec![weighing(7), weighing(1)]));
         assert!(one.get("http://h1:80").is_some() && one.get("http://h2:80").is_none());
     }
 

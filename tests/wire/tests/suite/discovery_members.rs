@@ -124,6 +124,37 @@ fn who_survives_a_change_keeps_its_health() {
 }
 
 #[test]
+fn a_probe_that_ends_after_its_member_is_gone_leaves_nothing_behind() {
+    let gate = Gate::new();
+    let wait = gate.clone();
+    let [stays] = all_named(["stays"]);
+    let goes = Origin::start(move |conn| {
+        while conn.request().is_some() {
+            wait.pass();
+            conn.send(ok(""));
+        }
+    });
+    let all = [entry(stays.address(), ""), entry(goes.address(), "")];
+    let ringway = start(&entries(&all), "", PROBE);
+    goes.next_request();
+    write(&ringway, &entries(&all[..1]));
+    let probes = |origin: &Origin| {
+        let labels = [("backend_name", &*name(origin))];
+        ringway.metric("ringway_healthcheck_probes_total", &labels)
+    };
+    let has_rows = || probes(&goes).is_some();
+    eventually("it is gone", || (!has_rows()).then_some(()));
+    gate.open();
+    // What ends later is reported later.
+    let before = probes(&stays).unwrap_or_default();
+    eventually("others go on being probed", || {
+        (probes(&stays)? > before + 3.0).then_some(())
+    });
+    assert!(!has_rows());
+    ringway.stop();
+}
+
+#[test]
 fn a_source_that_says_nothing_of_health_leaves_it_to_probes_or_to_nobody() {
     let [a] = all_named(["a"]);
     let ringway = start("[]", ", health_mode: provider", "");
