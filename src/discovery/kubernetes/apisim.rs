@@ -511,15 +511,22 @@ fn start_watch(seen: &Seen, selector: Selector, store: Arc<watch::Sender<Store>>
         return Response::new(Either::Right(stream));
     }
     let seconds = seen.parameter("timeoutSeconds").parse().unwrap_or(1800);
-    let feed = Feed {
+    let mut feed = Feed {
         collection: seen.path.clone(),
         selector,
         at: from,
+        raw: 0,
+        cuts_seen: 0,
+        ends_seen: 0,
         ends: Instant::now() + Duration::from_secs(seconds),
         has_bookmarks: matches!(seen.parameter("allowWatchBookmarks"), "1" | "true"),
         sender,
     };
-    store.send_modify(|store| store.open += 1);
+    store.send_modify(|store| {
+        store.open += 1;
+        // Whoever sees it open may cut or end it from now on.
+        (feed.raw, feed.cuts_seen, feed.ends_seen) = (store.raw.len(), store.cuts, store.ends);
+    });
     tokio::spawn(async move {
         feed.run(&store).await;
         store.send_modify(|store| store.open = store.open.saturating_sub(1));
@@ -533,6 +540,10 @@ struct Feed {
     selector: Selector,
     /// Version up to which everything was sent.
     at: u64,
+    /// How many lines of raw text were sent, or came before it.
+    raw: usize,
+    cuts_seen: u64,
+    ends_seen: u64,
     ends: Instant,
     has_bookmarks: bool,
     sender: mpsc::Sender<Result<Bytes, io::Error>>,
@@ -541,18 +552,15 @@ struct Feed {
 impl Feed {
     async fn run(mut self, store: &watch::Sender<Store>) {
         let mut news = store.subscribe();
-        let (mut raw, cuts, ends) = {
-            let store = news.borrow();
-            (store.raw.len(), store.cuts, store.ends)
-        };
         loop {
             let (mut text, is_cut, is_ended, is_silent) = {
                 let store = news.borrow_and_update();
                 let mut text = self.frames(&store);
-                text.extend(store.raw[raw..].iter().cloned());
-                raw = store.raw.len();
-                let silent = store.faults.silent;
-                (text, store.cuts > cuts, store.ends > ends, silent)
+                text.extend(store.raw[self.raw..].iter().cloned());
+                self.raw = store.raw.len();
+                let is_cut = store.cuts > self.cuts_seen;
+                let is_ended = store.ends > self.ends_seen;
+                (text, is_cut, is_ended, store.faults.silent)
             };
             if is_silent {
                 self.sender.closed().await;
@@ -562,7 +570,7 @@ impl Feed {
                 text.push(r#"{"type":"ADDED","object":{"kind":"EndpointSl"#.to_owned());
             }
             if is_ended {
-                text.extend(self.bookmark(store));
+                text.extend(self.bookmark());
             }
             if !text.is_empty() && self.sender.send(Ok(text.concat().into())).await.is_err() {
                 return;
@@ -579,7 +587,7 @@ impl Feed {
                 _ = news.changed() => {}
                 () = self.sender.closed() => return,
                 () = tokio::time::sleep_until(self.ends) => {
-                    if let Some(line) = self.bookmark(store) {
+                    if let Some(line) = self.bookmark() {
                         let _ = self.sender.send(Ok(line.into())).await;
                     }
                     return;
@@ -622,12 +630,12 @@ impl Feed {
         Some(format!("{}\n", json!({"type": what, "object": object})))
     }
 
-    fn bookmark(&self, store: &watch::Sender<Store>) -> Option<String> {
+    /// Says how far this stream is, and no further: whoever goes on from there misses nothing.
+    fn bookmark(&self) -> Option<String> {
         let (kind, version) = kind_of(&self.collection).filter(|_| self.has_bookmarks)?;
-        let at = store.borrow().version.to_string();
         let object = json!({
             "kind": kind, "apiVersion": version,
-            "metadata": {"resourceVersion": at, "creationTimestamp": null},
+            "metadata": {"resourceVersion": self.at.to_string(), "creationTimestamp": null},
         });
         Some(format!(
             "{}\n",

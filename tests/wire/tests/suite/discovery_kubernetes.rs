@@ -384,6 +384,7 @@ fn a_wrong_token_is_a_failure_and_a_token_file_may_be_rotated() {
     std::fs::write(&file, "first-token\n").expect("the folder is ours");
     becomes(&ringway, &["127.0.0.2"]);
     let before = errors(&ringway);
+    cluster.until("it watches", |store| store.open == 1);
     // Both sides change: the next request is refused once, and then is not.
     std::fs::write(&file, "second-token\n").expect("the folder is ours");
     cluster
@@ -460,6 +461,7 @@ fn a_stream_that_ends_goes_on_from_its_last_bookmark() {
             versions.collect::<Result<Vec<u64>, _>>().expect("numbers")
         })
     };
+    cluster.until("it watches", |store| store.open == 1);
     // Others change much; only the bookmark says how far this stream is.
     for _ in 0..5 {
         cluster.sim().advance();
