@@ -98,15 +98,16 @@ fn rows_of_a_member_are_there_while_it_is_and_go_with_it() {
     ringway.stop();
 }
 
-/// Checks that the coming and going of a member was logged.
+/// Waits until the coming and going of a member is logged.
 #[track_caller]
 fn is_told_of(ringway: &Ringway, member: &str) {
-    let log = ringway.log();
     for event in ["member added", "member removed"] {
-        let told = log.lines().any(|line| {
+        let is_it = |line: &str| {
             line.contains(event) && line.contains("scope=discovery") && line.contains(member)
+        };
+        eventually(&format!("{event:?} is logged of {member}"), || {
+            ringway.log().lines().any(is_it).then_some(())
         });
-        assert!(told, "{event}: {log}");
     }
 }
 

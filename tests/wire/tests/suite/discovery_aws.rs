@@ -6,8 +6,8 @@ use serde_json::{Value, json};
 use crate::discovery_moto::{Moto, gateway, gateway_of_small_pages, moto};
 use crate::discovery_stub::{Board, broken_off, everywhere, form, is_last, json_of, text_of};
 use crate::discovery_support::{
-    LEFT_OUT, becomes, errors, excluded, garbage, is_listed, is_read, is_rejected, lines, outage,
-    row, sections, snapshots, stays, tables,
+    LEFT_OUT, becomes, errors, excluded, garbage, is_listed, is_logged, is_logged_times, is_read,
+    is_rejected, lines, outage, row, sections, snapshots, stays, tables,
 };
 
 const EC2_QUERY: &str = "query: {filters: {'tag:role': [web]}, port_label: web-port}";
@@ -95,12 +95,8 @@ fn instances_of(moto: &Moto) {
         (excluded(&ringway) == 1.0).then_some(())
     });
     is_read(&ringway);
-    assert_eq!(lines(&ringway, LEFT_OUT), 1);
-    assert!(
-        ringway.log().contains("web-127.1.0.7: it has no"),
-        "{}",
-        ringway.log()
-    );
+    is_logged_times(&ringway, 1, LEFT_OUT);
+    is_logged(&ringway, "web-127.1.0.7: it has no");
     for id in [&first, &second, &third] {
         moto.ec2(
             region,
@@ -139,7 +135,7 @@ fn tasks_of(moto: &Moto) {
         (excluded(&ringway) == 1.0).then_some(())
     });
     is_read(&ringway);
-    assert_eq!(lines(&ringway, LEFT_OUT), 1);
+    is_logged_times(&ringway, 1, LEFT_OUT);
     let stop = |arn: &str| moto.ecs(region, "StopTask", &json!({"cluster": "prod", "task": arn}));
     stop(&first);
     becomes(&ringway, &[&second_address]);
@@ -159,9 +155,7 @@ fn is_no_empty_cluster(ringway: &Ringway, aws: &str, address: std::net::SocketAd
     );
     ringway.write_config(&sections(&discoverer, query));
     crate::discovery_support::reload(ringway);
-    eventually("it is refused", || {
-        (lines(ringway, "ClusterNotFoundException") == 1).then_some(())
-    });
+    is_logged_times(ringway, 1, "ClusterNotFoundException");
 }
 
 #[test]
@@ -225,11 +219,11 @@ fn moto_checks_signatures_and_credentials_may_be_rotated() {
     let ringway = setup.start();
     eventually("it is refused", || (errors(&ringway) > 0.0).then_some(()));
     stays(&ringway, &["502"]);
-    let log = ringway.log();
-    assert!(
-        log.contains("AuthFailure") || log.contains("SignatureDoesNotMatch"),
-        "{log}"
-    );
+    eventually("the reason is logged", || {
+        let log = ringway.log();
+        let is_told = log.contains("AuthFailure") || log.contains("SignatureDoesNotMatch");
+        is_told.then_some(())
+    });
     std::fs::write(&credentials, file(&secret)).expect("the folder is ours");
     becomes(&ringway, &["127.3.0.5"]);
     let log = ringway.log();
@@ -717,9 +711,8 @@ fn many_tasks_are_described_a_hundred_at_a_time() {
         (members() == Some(128.0) && excluded(&ringway) == 2.0).then_some(())
     });
     assert_eq!(account.with(|own| own.batch), 100);
-    let log = ringway.log();
-    assert!(log.contains("only awsvpc mode is supported"), "{log}");
-    assert!(log.contains("ECS does not describe it: MISSING"), "{log}");
+    is_logged(&ringway, "only awsvpc mode is supported");
+    is_logged(&ringway, "ECS does not describe it: MISSING");
     is_read(&ringway);
     let said = lines(&ringway, LEFT_OUT);
     is_read(&ringway);

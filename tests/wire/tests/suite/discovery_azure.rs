@@ -6,8 +6,8 @@ use serde_json::{Value, json};
 
 use crate::discovery_stub::{Asked, Board, everywhere, has_token, json_of, text_of};
 use crate::discovery_support::{
-    LEFT_OUT, becomes, errors, excluded, garbage, is_listed, is_read, is_rejected, lines, outage,
-    row, sections, snapshots, stays, tables,
+    LEFT_OUT, becomes, errors, excluded, garbage, is_listed, is_logged, is_logged_times, is_read,
+    is_rejected, lines, outage, row, sections, snapshots, stays, tables,
 };
 
 pub(crate) const SUBSCRIPTION: &str = "/subscriptions/00000000-0000-0000-0000-000000000000";
@@ -396,7 +396,7 @@ fn a_subscription_without_the_provider_is_told_so_once() {
         .with(|own| own.registered = "NotRegistered");
     let ringway = start(&azure, "", QUERY);
     let said = "az provider register -n Microsoft.Compute";
-    eventually("it is said", || (lines(&ringway, said) == 1).then_some(()));
+    is_logged_times(&ringway, 1, said);
     is_read(&ringway);
     assert_eq!((lines(&ringway, said), excluded(&ringway)), (1, 1.0));
     let asked = azure.subscription.with(|own| own.asked.clone());
@@ -432,16 +432,12 @@ fn all_pages_of_all_lists_are_members_or_none() {
         stays(&ringway, &all);
     }
     azure.works();
-    eventually("it works again", || {
-        (lines(&ringway, "discovery works again") == 1).then_some(())
-    });
+    is_logged_times(&ringway, 1, "discovery works again");
     // A link to another host would carry the token there.
     let thief = Origin::answering(|_| text_of(200, r#"{"value": []}"#));
     let host = thief.address().to_string();
     azure.subscription.with(|own| own.elsewhere = Some(host));
-    eventually("the link is refused", || {
-        (lines(&ringway, "its next page is elsewhere") > 0).then_some(())
-    });
+    is_logged(&ringway, "its next page is elsewhere");
     stays(&ringway, &all);
     azure.subscription.with(|own| own.elsewhere = None);
     azure.has(machines(&[2, 5, 6], port));
@@ -529,7 +525,7 @@ fn public_addresses_are_joined_whatever_the_case_of_their_ids() {
     let ringway = start(&azure, "", query);
     becomes(&ringway, &["127.0.1.2", "127.0.1.3"]);
     assert_eq!(excluded(&ringway), 1.0);
-    assert!(ringway.log().contains("web-4: it has no public address"));
+    is_logged(&ringway, "web-4: it has no public address");
     ringway.stop();
 }
 
@@ -553,9 +549,8 @@ fn who_is_left_out_is_counted_and_named_once_for_each_change() {
     let ringway = start(&azure, "", QUERY);
     becomes(&ringway, &["127.0.0.2"]);
     assert_eq!(excluded(&ringway), 2.0);
-    let log = ringway.log();
-    assert!(log.contains("web-13: it has no"), "{log}");
-    assert!(log.contains("web-14: "), "{log}");
+    is_logged(&ringway, "web-13: it has no");
+    is_logged(&ringway, "web-14: ");
     azure.has(some(&[2, 3]));
     becomes(&ringway, &["127.0.0.2", "127.0.0.3"]);
     assert_eq!(lines(&ringway, LEFT_OUT), 1, "the same are left out");
@@ -563,7 +558,8 @@ fn who_is_left_out_is_counted_and_named_once_for_each_change() {
     fewer.pop();
     azure.has(fewer);
     becomes(&ringway, &["127.0.0.2"]);
-    assert_eq!((lines(&ringway, LEFT_OUT), excluded(&ringway)), (2, 1.0));
+    assert_eq!(excluded(&ringway), 1.0);
+    is_logged_times(&ringway, 2, LEFT_OUT);
     ringway.stop();
 }
 

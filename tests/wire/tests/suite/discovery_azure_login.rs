@@ -11,7 +11,7 @@ use serde_json::json;
 
 use crate::discovery_azure::{Azure, SUBSCRIPTION, machines};
 use crate::discovery_stub::{Asked, Board, everywhere, form, json_of};
-use crate::discovery_support::{becomes, errors, reload, sections, stays};
+use crate::discovery_support::{becomes, errors, is_logged, reload, sections, stays};
 
 const HOST: &str = "login.microsoftonline.com";
 const TENANT: &str = "11111111-1111-1111-1111-111111111111";
@@ -168,7 +168,7 @@ fn a_secret_gets_a_token_and_a_wrong_one_a_failure() {
     let ringway = world.ringway("client_secret: not-the-secret", |_| {});
     eventually("it is refused", || (errors(&ringway) > 0.0).then_some(()));
     stays(&ringway, &["502"]);
-    assert!(ringway.log().contains("AADSTS7000215"), "{}", ringway.log());
+    is_logged(&ringway, "AADSTS7000215");
     ringway.write_config(&world.sections(ringway.folder(), "client_secret: the~secret+1"));
     reload(&ringway);
     becomes(&ringway, &["127.0.0.2"]);

@@ -10,8 +10,8 @@ use serde_json::{Value, json};
 
 use crate::discovery_stub::{Asked, Board, everywhere, json_of, text_of};
 use crate::discovery_support::{
-    LEFT_OUT, becomes, errors, excluded, garbage, is_listed, is_read, is_rejected, lines, outage,
-    row, sections, stays, tables,
+    LEFT_OUT, becomes, errors, excluded, garbage, is_listed, is_logged, is_logged_times, is_read,
+    is_rejected, lines, outage, row, sections, stays, tables,
 };
 
 const DISCOVERER: &str =
@@ -316,20 +316,16 @@ fn what_an_engine_refuses_is_told_with_its_words_and_the_remedy() {
     let (docker, ringway) = start(&origin, &[2], "query: {filters: {nope: [x]}}");
     eventually("it is refused", || (errors(&ringway) > 0.0).then_some(()));
     stays(&ringway, &["502"]);
-    let log = ringway.log();
-    assert!(log.contains("Invalid filter 'nope'"), "{log}");
-    assert!(log.contains("check query.filters"), "{log}");
+    is_logged(&ringway, "Invalid filter 'nope'");
+    is_logged(&ringway, "check query.filters");
     let discoverer = format!(
         "provider: docker, docker: {{api_version: v1.99}}, http: {{endpoint: 'unix://{}', interval: 1s}}",
         docker.socket.display()
     );
     ringway.write_config(&sections(&discoverer, "query: {}"));
     crate::discovery_support::reload(&ringway);
-    eventually("the version is refused", || {
-        let log = ringway.log();
-        let said = log.contains("client version 1.99 is too new");
-        (said && log.contains("set docker.api_version")).then_some(())
-    });
+    is_logged(&ringway, "client version 1.99 is too new");
+    is_logged(&ringway, "set docker.api_version");
     ringway.stop();
 }
 
@@ -408,12 +404,8 @@ fn who_is_left_out_is_counted_and_named_once_for_each_change() {
     let (docker, ringway) = start_with(all(&[2]), "query: {}");
     becomes(&ringway, &["127.0.0.2"]);
     assert_eq!(excluded(&ringway), 2.0);
-    let log = ringway.log();
-    assert!(log.contains("web-13: it exposes the TCP ports"), "{log}");
-    assert!(
-        log.contains("web-14: it is attached to back, bridge"),
-        "{log}"
-    );
+    is_logged(&ringway, "web-13: it exposes the TCP ports");
+    is_logged(&ringway, "web-14: it is attached to back, bridge");
     let mut turned = all(&[2, 3]);
     turned.reverse();
     docker.has(turned);
@@ -424,7 +416,7 @@ fn who_is_left_out_is_counted_and_named_once_for_each_change() {
     docker.has(more);
     becomes(&ringway, &["127.0.0.2"]);
     assert_eq!(excluded(&ringway), 3.0);
-    assert_eq!(lines(&ringway, LEFT_OUT), 2);
+    is_logged_times(&ringway, 2, LEFT_OUT);
     docker.has(vec![container(2, port)]);
     eventually("nobody is left out", || {
         (excluded(&ringway) == 0.0).then_some(())

@@ -11,8 +11,8 @@ use serde_json::{Value, json};
 
 use crate::discovery_stub::{Asked, Board, everywhere, form, has_token, json_of, text_of};
 use crate::discovery_support::{
-    LEFT_OUT, becomes, errors, excluded, garbage, is_listed, is_read, is_rejected, lines, outage,
-    row, sections, snapshots, stays, tables,
+    LEFT_OUT, becomes, errors, excluded, garbage, is_listed, is_logged, is_logged_times, is_read,
+    is_rejected, lines, outage, row, sections, snapshots, stays, tables,
 };
 
 /// Made for tests of the provider; opens nothing.
@@ -441,7 +441,7 @@ fn who_is_left_out_and_what_cannot_be_reached_is_named_once_for_each_change() {
     let ringway = start(&google, QUERY);
     becomes(&ringway, &["127.0.0.2"]);
     assert_eq!(excluded(&ringway), 2.0);
-    assert!(ringway.log().contains("web-14: it has no private address"));
+    is_logged(&ringway, "web-14: it has no private address");
     google.has(some(&[2, 3]));
     becomes(&ringway, &["127.0.0.2", "127.0.0.3"]);
     assert_eq!(lines(&ringway, LEFT_OUT), 1, "the same are left out");
@@ -452,12 +452,8 @@ fn who_is_left_out_and_what_cannot_be_reached_is_named_once_for_each_change() {
     });
     becomes(&ringway, &["127.0.0.2"]);
     assert_eq!(excluded(&ringway), 1.0);
-    assert_eq!(lines(&ringway, LEFT_OUT), 2);
-    assert!(
-        ringway
-            .log()
-            .contains("zones/us-east1-c: it cannot be reached")
-    );
+    is_logged_times(&ringway, 2, LEFT_OUT);
+    is_logged(&ringway, "zones/us-east1-c: it cannot be reached");
     assert_eq!(errors(&ringway), 0.0);
     ringway.stop();
 }

@@ -12,8 +12,8 @@ use ringway_wire::{Authority, Origin, Request, Ringway, Setup, eventually, ok, s
 
 use crate::discovery_stub::{broken_off, is_last};
 use crate::discovery_support::{
-    all_named, becomes, errors, fails, garbage, is_read, is_rejected, lines, list, named, outage,
-    sections, sections_of, stays, tables,
+    all_named, becomes, errors, fails, garbage, is_logged, is_read, is_rejected, lines, list,
+    named, outage, sections, sections_of, stays, tables,
 };
 
 /// A server of one document, which honours validators.
@@ -236,8 +236,8 @@ fn a_token_file_is_read_for_every_request() {
     std::fs::write(&token, " \n").expect("the folder is ours");
     fails(&ringway, 1);
     stays(&ringway, &["b"]);
+    is_logged(&ringway, "401 Unauthorized");
     let log = ringway.log();
-    assert!(log.contains("401"), "{log}");
     assert!(!log.contains("first") && !log.contains("second"), "{log}");
     ringway.stop();
 }

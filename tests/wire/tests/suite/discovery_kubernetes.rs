@@ -9,8 +9,8 @@ use crate::discovery_cluster::{
 };
 use crate::discovery_stub::everywhere;
 use crate::discovery_support::{
-    LEFT_OUT, becomes, errors, excluded, is_listed, is_rejected, lines, outage, reload, row,
-    sections, sections_of, snapshots, stays, tables,
+    LEFT_OUT, becomes, errors, excluded, is_listed, is_logged, is_logged_times, is_rejected, lines,
+    outage, reload, row, sections, sections_of, snapshots, stays, tables,
 };
 
 const QUERY: &str = "query: {service: web}";
@@ -185,7 +185,7 @@ fn nothing_is_rejected_below_min_members() {
     becomes(&ringway, &["127.0.0.2", "127.0.0.3"]);
     is_rejected(&ringway, || cluster.sim().delete(SLICES, "web-a"));
     stays(&ringway, &["127.0.0.2", "127.0.0.3"]);
-    assert_eq!(lines(&ringway, "fewer than min_members (2)"), 1);
+    is_logged_times(&ringway, 1, "fewer than min_members (2)");
     cluster.put_slice("web-a", port, &ready(&[4, 5]));
     becomes(&ringway, &["127.0.0.4", "127.0.0.5"]);
     ringway.stop();
@@ -217,7 +217,7 @@ fn endpoints_are_as_well_as_their_conditions_say() {
     assert_eq!(row(&ringway, "lb-pod-5"), None);
     becomes(&ringway, &["127.0.0.2", "127.0.0.4"]);
     // Each change of readiness counts, and none makes a member anew.
-    let added = lines(&ringway, "member added");
+    is_logged_times(&ringway, 4, "member added");
     let conditions = [
         json!({"ready": false}),
         json!({"ready": true}),
@@ -228,7 +228,7 @@ fn endpoints_are_as_well_as_their_conditions_say() {
     cluster.put_slice("web-a", port, &of(conditions));
     is_listed(&ringway, "lb-pod-2", "unavailable");
     becomes(&ringway, &["127.0.0.3", "127.0.0.4", "127.0.0.6"]);
-    assert_eq!(lines(&ringway, "member added"), added);
+    assert_eq!(lines(&ringway, "member added"), 4);
     assert_eq!(excluded(&ringway), 0.0, "who leaves is not left out");
     ringway.stop();
 }
@@ -297,8 +297,8 @@ fn who_is_left_out_is_counted_and_named_once_for_each_change() {
     let ringway = start(&cluster, QUERY);
     becomes(&ringway, &["127.0.0.2"]);
     assert_eq!(excluded(&ringway), 1.0);
-    assert_eq!(lines(&ringway, LEFT_OUT), 1);
-    assert_eq!(lines(&ringway, "web-b: "), 1, "{}", ringway.log());
+    is_logged_times(&ringway, 1, LEFT_OUT);
+    is_logged_times(&ringway, 1, "web-b: ");
     // The same are left out: nothing new is said.
     with_two_ports("web-b", &[3, 4]);
     cluster.put_slice("web-a", port, &ready(&[2, 5]));
@@ -308,7 +308,7 @@ fn who_is_left_out_is_counted_and_named_once_for_each_change() {
     eventually("one more is left out", || {
         (excluded(&ringway) == 2.0).then_some(())
     });
-    assert_eq!(lines(&ringway, LEFT_OUT), 2);
+    is_logged_times(&ringway, 2, LEFT_OUT);
     for name in ["web-b", "web-c"] {
         cluster.put_slice(name, port, &ready(&[7]));
     }
@@ -335,7 +335,7 @@ fn all_pages_of_a_list_are_members_or_none() {
     let all = [2, 3, 4, 5, 6].map(|octet: u8| format!("127.0.0.{octet}"));
     let all: Vec<&str> = all.iter().map(String::as_str).collect();
     becomes(&ringway, &all);
-    assert_eq!(lines(&ringway, "member added"), 5);
+    is_logged_times(&ringway, 5, "member added");
     let pages = |cluster: &Cluster| {
         cluster.sim().look(|store| {
             let pages = store.seen.iter().filter(|seen| !seen.is_watch());
@@ -380,7 +380,7 @@ fn a_wrong_token_is_a_failure_and_a_token_file_may_be_rotated() {
     let ringway = setup.section(&sections(&keys, QUERY)).start();
     eventually("it is refused", || (errors(&ringway) > 0.0).then_some(()));
     stays(&ringway, &["502"]);
-    assert!(ringway.log().contains("401"), "{}", ringway.log());
+    is_logged(&ringway, "401 Unauthorized");
     std::fs::write(&file, "first-token\n").expect("the folder is ours");
     becomes(&ringway, &["127.0.0.2"]);
     let before = errors(&ringway);
@@ -411,8 +411,8 @@ fn who_may_not_list_keeps_trying() {
     becomes(&ringway, &["127.0.0.2"]);
     // One that is over before anybody asks is not counted.
     assert!(matches!(errors(&ringway), 1.0..=2.0), "{}", ringway.log());
-    assert_eq!(lines(&ringway, "discovery fails"), 1);
-    assert_eq!(lines(&ringway, "discovery works again"), 1);
+    is_logged_times(&ringway, 1, "discovery fails");
+    is_logged_times(&ringway, 1, "discovery works again");
     ringway.stop();
 }
 
@@ -574,7 +574,7 @@ fn an_endpoint_joins_its_group_when_its_pod_is_known() {
     // Now both are replicas of one.
     cluster.sim().put(PODS, pod(3, port));
     eventually("there is one shard", || (series() == Some(5)).then_some(()));
-    assert_eq!(lines(&ringway, "member changed in place"), 1);
+    is_logged_times(&ringway, 1, "member changed in place");
     assert_eq!(lines(&ringway, "member removed"), 0);
     assert_eq!(cluster.asked(PODS), (1, 1), "{NAMESPACE} is watched once");
     ringway.stop();

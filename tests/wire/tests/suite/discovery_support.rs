@@ -178,6 +178,24 @@ pub(crate) fn lines(ringway: &Ringway, text: &str) -> usize {
     log.lines().filter(|line| line.contains(text)).count()
 }
 
+/// Waits until the log has a line with this text: it is written by a thread of its own, so what a line tells of may be
+/// seen elsewhere before.
+#[track_caller]
+pub(crate) fn is_logged(ringway: &Ringway, text: &str) {
+    eventually(&format!("{text:?} is logged"), || {
+        (lines(ringway, text) > 0).then_some(())
+    });
+}
+
+/// Waits until the log has so many lines with this text, and checks that it has no more.
+#[track_caller]
+pub(crate) fn is_logged_times(ringway: &Ringway, times: usize, text: &str) {
+    eventually(&format!("{text:?} is logged {times} times"), || {
+        (lines(ringway, text) >= times).then_some(())
+    });
+    assert_eq!(lines(ringway, text), times, "{text:?}: {}", ringway.log());
+}
+
 /// A source that is down for several readings in a row: members stay, all failures are counted, one line is logged,
 /// and one when it is back.
 #[track_caller]
@@ -189,12 +207,10 @@ pub(crate) fn outage(ringway: &Ringway, members: &[&str], down: impl FnOnce(), u
     down();
     fails(ringway, 2);
     stays(ringway, members);
-    assert_eq!(lines(ringway, FAILS), fails_before + 1, "{}", ringway.log());
+    is_logged_times(ringway, fails_before + 1, FAILS);
     assert_eq!(lines(ringway, WORKS), works_before, "{}", ringway.log());
     up();
-    eventually("it works again", || {
-        (lines(ringway, WORKS) == works_before + 1).then_some(())
-    });
+    is_logged_times(ringway, works_before + 1, WORKS);
     stays(ringway, members);
     assert_eq!(lines(ringway, FAILS), fails_before + 1, "{}", ringway.log());
     assert_eq!(tables(ringway), tables_before, "nothing has changed");
