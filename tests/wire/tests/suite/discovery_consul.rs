@@ -13,7 +13,7 @@ use crate::discovery_registry::Registry;
 use crate::discovery_stub::{broken_off, text_of};
 use crate::discovery_support::{
     all_named, becomes, errors, fails, garbage, is_listed, is_missing, is_read, is_rejected, lines,
-    named, outage, picks, sections, sections_of, stays, tables,
+    named, outage, picks, sections, sections_of, silence, stays, tables,
 };
 
 /// One of both, with a service `web`.
@@ -264,7 +264,7 @@ impl Consul {
     fn stop(&mut self) {
         match self {
             Consul::Agent(agent) => agent.kill(),
-            Consul::Stub(stub) => stub.fail(""),
+            Consul::Stub(stub) => stub.cut(),
         }
     }
 
@@ -530,6 +530,24 @@ fn an_answer_that_breaks_off_changes_nothing() {
 }
 
 #[test]
+fn a_server_that_never_answers_changes_nothing_and_one_at_the_end_of_a_wait_is_not_late() {
+    let [a, b] = all_named(["a", "b"]);
+    let consul = Consul::Stub(stub());
+    consul.register("a", a.address(), &Keys::default());
+    let discoverer = consul.waiting_discoverer("1s, timeout: 3s", "1s", "");
+    let ringway = Setup::new(sections(&discoverer, QUERY)).start();
+    becomes(&ringway, &["a"]);
+    is_read(&ringway);
+    assert_eq!(errors(&ringway), 0.0, "{}", ringway.log());
+    let other = json!([entry("b", b.address(), &Keys::default())]);
+    let other = text_of(200, &other.to_string());
+    silence(&ringway, &["a"], &other, |bytes| consul.stub().send(bytes));
+    consul.register("b", b.address(), &Keys::default());
+    becomes(&ringway, &["a", "b"]);
+    ringway.stop();
+}
+
+#[test]
 fn an_outage_is_told_once() {
     let consul = Consul::Stub(stub());
     let registry = consul.stub();
@@ -537,12 +555,7 @@ fn an_outage_is_told_once() {
     consul.register("a", a.address(), &Keys::default());
     let ringway = consul.ringway("1s", "", QUERY);
     becomes(&ringway, &["a"]);
-    outage(
-        &ringway,
-        &["a"],
-        || registry.fail(""),
-        || registry.recover(),
-    );
+    outage(&ringway, &["a"], || registry.cut(), || registry.recover());
     let bad = json!([{"Node": {"Address": ""}, "Service": {"ID": "x", "Port": 80}, "Checks": []}]);
     let body = bad.to_string();
     let answers = [

@@ -8,7 +8,8 @@ use serde_json::{Value, json};
 use crate::discovery_registry::Registry;
 use crate::discovery_stub::{broken_off, text_of};
 use crate::discovery_support::{
-    all_named, becomes, errors, garbage, is_rejected, lines, outage, sections, stays, tables,
+    all_named, becomes, errors, garbage, is_read, is_rejected, lines, outage, sections, silence,
+    stays, tables,
 };
 use crate::fake_prometheus::Parameters;
 
@@ -166,13 +167,30 @@ fn an_answer_that_breaks_off_changes_nothing() {
 }
 
 #[test]
+fn a_server_that_never_answers_changes_nothing_and_one_at_the_end_of_a_wait_is_not_late() {
+    let [a, b] = all_named(["a", "b"]);
+    let nomad = registry();
+    nomad.change(|all| all.push(instance("a", a.address(), &[])));
+    let ringway = start(&nomad, "1s, timeout: 3s", "1s", "query: {service: web}");
+    becomes(&ringway, &["a"]);
+    is_read(&ringway);
+    assert_eq!(errors(&ringway), 0.0, "{}", ringway.log());
+    let other = json!([instance("b", b.address(), &[])]);
+    let other = text_of(200, &other.to_string());
+    silence(&ringway, &["a"], &other, |bytes| nomad.send(bytes));
+    nomad.change(|all| all.push(instance("b", b.address(), &[])));
+    becomes(&ringway, &["a", "b"]);
+    ringway.stop();
+}
+
+#[test]
 fn a_server_that_is_down_or_refuses_changes_nothing() {
     let [a] = all_named(["a"]);
     let nomad = registry();
     nomad.change(|all| all.push(instance("a", a.address(), &[])));
     let ringway = start(&nomad, "1s", "5m", "query: {service: web}, min_members: 1");
     becomes(&ringway, &["a"]);
-    outage(&ringway, &["a"], || nomad.fail(""), || nomad.recover());
+    outage(&ringway, &["a"], || nomad.cut(), || nomad.recover());
     let answers = [
         "HTTP/1.1 403 Forbidden\r\nContent-Length: 17\r\n\r\nPermission denied",
         "HTTP/1.1 200 OK\r\nX-Nomad-Index: 99\r\nContent-Length: 1\r\n\r\n[",

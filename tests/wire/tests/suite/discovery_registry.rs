@@ -34,8 +34,15 @@ struct Shared {
 struct State {
     index: u64,
     entries: Vec<Value>,
-    /// What every request gets instead of an answer; nothing at all when empty.
-    fault: Option<Vec<u8>>,
+    fault: Option<Fault>,
+}
+
+/// What every request gets instead of an answer.
+enum Fault {
+    /// The end of its connection.
+    Cut,
+    /// These bytes, or nothing at all.
+    Bytes(Vec<u8>),
 }
 
 impl Registry {
@@ -82,14 +89,24 @@ impl Registry {
         self.set(|state| (state.index, state.entries) = (3, entries));
     }
 
-    /// Gives everybody this instead of answers, from now on: bytes of an answer, or a cut connection when empty.
-    pub(crate) fn fail(&self, fault: impl Into<Vec<u8>>) {
-        self.set(|state| state.fault = Some(fault.into()));
+    /// Gives everybody these bytes instead of answers, from now on. Without any, connections stay open and silent.
+    pub(crate) fn fail(&self, bytes: impl Into<Vec<u8>>) {
+        self.send(Some(bytes.into()));
+    }
+
+    /// Cuts the connection of everybody who asks, from now on.
+    pub(crate) fn cut(&self) {
+        self.set(|state| state.fault = Some(Fault::Cut));
+    }
+
+    /// Gives everybody these bytes in place of answers, or answers again.
+    pub(crate) fn send(&self, bytes: Option<Vec<u8>>) {
+        self.set(|state| state.fault = bytes.map(Fault::Bytes));
     }
 
     /// Answers again.
     pub(crate) fn recover(&self) {
-        self.set(|state| state.fault = None);
+        self.send(None);
     }
 }
 
@@ -100,14 +117,17 @@ impl Shared {
 
     fn serve(&self, conn: &mut Conn) {
         while let Some(request) = conn.request() {
-            let answer = self.answer(&request);
-            if answer.is_empty() || !conn.send(&answer) || is_last(&answer) {
+            let Some(answer) = self.answer(&request) else {
+                return;
+            };
+            if !conn.send(&answer) || is_last(&answer) {
                 return;
             }
         }
     }
 
-    fn answer(&self, request: &Request) -> Vec<u8> {
+    /// `None` ends the connection.
+    fn answer(&self, request: &Request) -> Option<Vec<u8>> {
         let parameters = Parameters::of(request);
         let index = parameters.get("index");
         let index: u64 = index.map_or(0, |text| text.parse().expect("an index"));
@@ -125,8 +145,10 @@ impl Shared {
             let waited = self.news.wait_timeout(state, left);
             state = waited.expect("no panic").0;
         }
-        if let Some(fault) = &state.fault {
-            return fault.clone();
+        match &state.fault {
+            Some(Fault::Cut) => return None,
+            Some(Fault::Bytes(bytes)) => return Some(bytes.clone()),
+            None => {}
         }
         let body = Value::from((self.select)(&state.entries, &parameters)).to_string();
         let head = format!(
@@ -135,7 +157,7 @@ impl Shared {
             state.index,
             body.len()
         );
-        format!("{head}\r\n\r\n{body}").into_bytes()
+        Some(format!("{head}\r\n\r\n{body}").into_bytes())
     }
 }
 

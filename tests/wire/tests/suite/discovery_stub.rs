@@ -96,9 +96,18 @@ pub(crate) fn text_of(status: u16, body: &str) -> Vec<u8> {
 
 /// The same answer, broken off: it says that it is longer than it is, and is the last of its connection.
 pub(crate) fn broken_off(answer: &[u8]) -> Vec<u8> {
-    let longer = "Connection: close\r\nContent-Length: 9";
+    longer(answer, "Connection: close\r\n")
+}
+
+/// The same answer, stuck: it says that it is longer than it is, and the connection stays open.
+pub(crate) fn stuck(answer: &[u8]) -> Vec<u8> {
+    longer(answer, "")
+}
+
+fn longer(answer: &[u8], header: &str) -> Vec<u8> {
     let answer = String::from_utf8_lossy(answer);
-    answer.replacen("Content-Length: ", longer, 1).into_bytes()
+    let length = format!("{header}Content-Length: 9");
+    answer.replacen("Content-Length: ", &length, 1).into_bytes()
 }
 
 /// Whether the connection ends after this answer.

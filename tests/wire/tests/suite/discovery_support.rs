@@ -9,6 +9,8 @@ use ringway_wire::{Client, Origin, Ringway, eventually, ok};
 use rustix::process::Signal;
 use serde_json::Value;
 
+use crate::discovery_stub::stuck;
+
 /// Requests that are enough for each of a few members of a rotation to get one.
 const ROUND: usize = 12;
 
@@ -214,6 +216,27 @@ pub(crate) fn outage(ringway: &Ringway, members: &[&str], down: impl FnOnce(), u
     stays(ringway, members);
     assert_eq!(lines(ringway, FAILS), fails_before + 1, "{}", ringway.log());
     assert_eq!(tables(ringway), tables_before, "nothing has changed");
+}
+
+/// A source that takes requests and answers none in time, neither at all nor to the end: members stay, that is a failure
+/// like others, and it works again once it answers. `send` gives out bytes in place of answers, or answers again;
+/// `other` is an answer with other members.
+#[track_caller]
+pub(crate) fn silence(
+    ringway: &Ringway,
+    members: &[&str],
+    other: &[u8],
+    send: impl Fn(Option<Vec<u8>>),
+) {
+    const LATE: &str = "no answer within";
+    let late_before = lines(ringway, LATE);
+    let down = || {
+        send(Some(Vec::new()));
+        fails(ringway, 1);
+        send(Some(stuck(other)));
+    };
+    outage(ringway, members, down, || send(None));
+    assert_eq!(lines(ringway, LATE), late_before + 1, "{}", ringway.log());
 }
 
 /// Answers that cannot be read: each fails, and members stay.
