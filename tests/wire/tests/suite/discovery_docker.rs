@@ -8,7 +8,7 @@ use std::thread;
 use ringway_wire::{Origin, Ringway, Setup, eventually};
 use serde_json::{Value, json};
 
-use crate::discovery_stub::{Asked, Board, everywhere, json_of, text_of};
+use crate::discovery_stub::{Asked, Board, broken_off, everywhere, is_last, json_of, text_of};
 use crate::discovery_support::{
     LEFT_OUT, becomes, errors, excluded, garbage, is_listed, is_logged, is_logged_times, is_read,
     is_rejected, lines, outage, row, sections, stays, tables,
@@ -77,7 +77,7 @@ impl Docker {
     }
 }
 
-/// Answers requests one after the other, until a fault that is empty.
+/// Answers requests one after the other, until an answer that is empty or the last of its connection.
 fn serve(mut stream: UnixStream, engine: &Board<Engine>) -> std::io::Result<()> {
     let mut heard = Vec::new();
     loop {
@@ -93,7 +93,7 @@ fn serve(mut stream: UnixStream, engine: &Board<Engine>) -> std::io::Result<()> 
         let target = head.split(' ').nth(1).unwrap_or_default().to_owned();
         let answer = engine.with(|engine| engine.answer(target));
         stream.write_all(&answer)?;
-        if answer.is_empty() {
+        if answer.is_empty() || is_last(&answer) {
             return Ok(());
         }
     }
@@ -285,6 +285,24 @@ fn answers_that_are_no_list_of_containers_change_nothing() {
     docker.engine.with(|engine| engine.fault = None);
     docker.has(vec![container(3, origin.address().port())]);
     becomes(&ringway, &["127.0.0.3"]);
+    ringway.stop();
+}
+
+#[test]
+fn an_answer_that_breaks_off_changes_nothing() {
+    let origin = everywhere();
+    let (docker, ringway) = start(&origin, &[2], "query: {}");
+    becomes(&ringway, &["127.0.0.2"]);
+    // All of the document has come, but not all of what was announced.
+    let other = json!([container(3, origin.address().port())]);
+    let cut = broken_off(&json_of(200, &other));
+    outage(
+        &ringway,
+        &["127.0.0.2"],
+        || docker.engine.with(|engine| engine.fault = Some(cut)),
+        || docker.engine.with(|engine| engine.fault = None),
+    );
+    assert_eq!(lines(&ringway, "the answer broke off"), 1);
     ringway.stop();
 }
 
