@@ -9,10 +9,12 @@ use ringway_wire::{Origin, Request, Ringway, Setup, eventually};
 use rustls::SignatureScheme;
 use serde_json::{Value, json};
 
-use crate::discovery_stub::{Asked, Board, everywhere, form, has_token, json_of, text_of};
+use crate::discovery_stub::{
+    Asked, Board, answer_all, broken_off, everywhere, form, has_token, json_of, text_of,
+};
 use crate::discovery_support::{
     LEFT_OUT, becomes, errors, excluded, garbage, is_listed, is_logged, is_logged_times, is_read,
-    is_rejected, lines, outage, row, sections, snapshots, stays, tables,
+    is_rejected, lines, outage, row, sections, silence, snapshots, stays, tables,
 };
 
 /// Made for tests of the provider; opens nothing.
@@ -62,7 +64,9 @@ impl Google {
             tokens: 0,
         });
         let own = project.clone();
-        let origin = Origin::answering(move |request| own.with(|project| project.answer(request)));
+        let origin = Origin::start(move |conn| {
+            answer_all(conn, |request| own.with(|own| own.answer(request)));
+        });
         Google { project, origin }
     }
 
@@ -73,6 +77,12 @@ impl Google {
     fn fails(&self, answer: Vec<u8>) {
         self.project
             .with(|project| project.fault = Some((0, answer)));
+    }
+
+    /// Gives out these bytes in place of pages, or pages again.
+    fn sends(&self, bytes: Option<Vec<u8>>) {
+        self.project
+            .with(|project| project.fault = bytes.map(|bytes| (0, bytes)));
     }
 
     fn works(&self) {
@@ -342,6 +352,47 @@ fn answers_that_are_no_list_change_nothing() {
     ];
     garbage(&ringway, &["127.0.0.2"], faults, |fault| {
         google.fails(fault)
+    });
+    ringway.stop();
+}
+
+/// A whole list of one instance.
+fn page_of(octet: u8, port: u16) -> Vec<u8> {
+    let items = json!({ZONES[0]: {"instances": [instance(octet, port)]}});
+    json_of(
+        200,
+        &json!({"kind": "compute#instanceAggregatedList", "items": items}),
+    )
+}
+
+#[test]
+fn an_answer_that_breaks_off_changes_nothing() {
+    let origin = everywhere();
+    let port = origin.address().port();
+    let google = Google::start(fleet(&[2], port));
+    let ringway = start(&google, QUERY);
+    becomes(&ringway, &["127.0.0.2"]);
+    // All of the document has come, but not all of what was announced.
+    let cut = broken_off(&page_of(3, port));
+    outage(
+        &ringway,
+        &["127.0.0.2"],
+        || google.fails(cut),
+        || google.works(),
+    );
+    assert_eq!(lines(&ringway, "the answer broke off"), 1);
+    ringway.stop();
+}
+
+#[test]
+fn an_api_that_never_answers_changes_nothing() {
+    let origin = everywhere();
+    let port = origin.address().port();
+    let google = Google::start(fleet(&[2], port));
+    let ringway = start(&google, QUERY);
+    becomes(&ringway, &["127.0.0.2"]);
+    silence(&ringway, &["127.0.0.2"], &page_of(3, port), |bytes| {
+        google.sends(bytes);
     });
     ringway.stop();
 }

@@ -115,6 +115,16 @@ pub(crate) fn is_last(answer: &[u8]) -> bool {
     String::from_utf8_lossy(answer).contains("Connection: close\r\n")
 }
 
+/// Answers requests of a connection until an answer that is its last. One without a byte is none at all.
+pub(crate) fn answer_all(conn: &mut Conn, answer: impl Fn(&Request) -> Vec<u8>) {
+    while let Some(request) = conn.request() {
+        let answer = answer(&request);
+        if !conn.send(&answer) || is_last(&answer) {
+            return;
+        }
+    }
+}
+
 /// Whether a request has this bearer token.
 pub(crate) fn has_token(request: &Request, token: &str) -> bool {
     request.header("authorization") == Some(&format!("Bearer {token}"))
