@@ -4,10 +4,12 @@
 use ringway_wire::{Origin, Request, Ringway, Setup, eventually};
 use serde_json::{Value, json};
 
-use crate::discovery_stub::{Asked, Board, everywhere, has_token, json_of, text_of};
+use crate::discovery_stub::{
+    Asked, Board, answer_all, broken_off, everywhere, has_token, json_of, text_of,
+};
 use crate::discovery_support::{
-    LEFT_OUT, becomes, errors, excluded, garbage, is_listed, is_logged, is_logged_times, is_read,
-    is_rejected, lines, outage, row, sections, snapshots, stays, tables,
+    LEFT_OUT, becomes, errors, excluded, fails, garbage, is_listed, is_logged, is_logged_times,
+    is_read, is_rejected, lines, outage, row, sections, silence, snapshots, stays, tables,
 };
 
 pub(crate) const SUBSCRIPTION: &str = "/subscriptions/00000000-0000-0000-0000-000000000000";
@@ -20,7 +22,7 @@ pub(crate) struct Subscription {
     /// Most entries of a page.
     page: usize,
     pub(crate) token: String,
-    /// What is sent in place of pages of this kind, from this one on.
+    /// What is sent in place of pages of this kind, from this one on; kind `states` is of machines with their states.
     fault: Option<(&'static str, usize, Vec<u8>)>,
     registered: &'static str,
     /// Whether the list of states has any.
@@ -151,7 +153,9 @@ impl Azure {
             tokens: 0,
         });
         let own = subscription.clone();
-        let origin = Origin::answering(move |request| own.with(|own| own.answer(request)));
+        let origin = Origin::start(move |conn| {
+            answer_all(conn, |request| own.with(|own| own.answer(request)));
+        });
         Azure {
             subscription,
             origin,
@@ -250,6 +254,7 @@ impl Subscription {
         let at: usize = asked
             .pair("$skiptoken")
             .map_or(0, |text| text.parse().unwrap_or(0));
+        let kind = if wants_states { "states" } else { kind };
         if let Some((faulty, from, fault)) = &self.fault
             && *faulty == kind
             && at / self.page >= *from
@@ -378,6 +383,44 @@ fn answers_that_are_no_list_change_nothing() {
 }
 
 #[test]
+fn an_answer_that_breaks_off_changes_nothing() {
+    let origin = everywhere();
+    let port = origin.address().port();
+    let azure = Azure::start(machines(&[2], port));
+    let ringway = start(&azure, "", QUERY);
+    becomes(&ringway, &["127.0.0.2"]);
+    // All of the document has come, but not all of what was announced.
+    let cut = broken_off(&page_of(3, port));
+    outage(
+        &ringway,
+        &["127.0.0.2"],
+        || azure.fails("virtualMachines", 0, cut),
+        || azure.works(),
+    );
+    assert_eq!(lines(&ringway, "the answer broke off"), 1);
+    ringway.stop();
+}
+
+/// A whole list of one machine.
+fn page_of(octet: u8, port: u16) -> Vec<u8> {
+    json_of(200, &json!({"value": [machine(octet, port).entry()]}))
+}
+
+#[test]
+fn an_api_that_never_answers_changes_nothing() {
+    let origin = everywhere();
+    let port = origin.address().port();
+    let azure = Azure::start(machines(&[2], port));
+    let ringway = start(&azure, "", QUERY);
+    becomes(&ringway, &["127.0.0.2"]);
+    silence(&ringway, &["127.0.0.2"], &page_of(3, port), |bytes| {
+        let fault = bytes.map(|bytes| ("virtualMachines", 0, bytes));
+        azure.subscription.with(|own| own.fault = fault);
+    });
+    ringway.stop();
+}
+
+#[test]
 fn no_machines_are_rejected_below_min_members() {
     let origin = everywhere();
     let azure = Azure::start(machines(&[2], origin.address().port()));
@@ -499,6 +542,42 @@ fn with_power_states_only_what_runs_is_a_member() {
     azure.subscription.with(|own| own.has_views = false);
     eventually("it fails", || (errors(&ringway) > seen).then_some(()));
     assert!(row(&ringway, "lb-web-3").is_some());
+    ringway.stop();
+}
+
+#[test]
+fn power_states_of_all_pages_count_or_none() {
+    let origin = everywhere();
+    let mut all = machines(&[2, 3, 4, 5, 6], origin.address().port());
+    // On the second and the third page.
+    all[2].power = Some("PowerState/deallocated");
+    all[4].power = Some("PowerState/stopped");
+    let azure = Azure::start(all.clone());
+    azure.subscription.with(|own| own.page = 2);
+    let discovery = format!("health_mode: provider, {QUERY}");
+    let ringway = start(&azure, "power_state: true", &discovery);
+    let running = ["127.0.0.2", "127.0.0.3", "127.0.0.5"];
+    becomes(&ringway, &running);
+    for octet in [2, 3, 5] {
+        is_listed(&ringway, &format!("lb-web-{octet}"), "available");
+    }
+    let asked = azure.subscription.with(|own| own.asked.clone());
+    for token in ["skiptoken=2", "skiptoken=4"] {
+        let is_further =
+            |target: &String| target.contains("statusOnly=true") && target.contains(token);
+        assert!(asked.iter().any(is_further), "{asked:?}");
+    }
+    // What the first page says counts only with the others.
+    all[0].power = Some("PowerState/deallocated");
+    azure.subscription.with(|own| {
+        own.fault = Some(("states", 1, error(429, "TooManyRequests", "slow down")));
+        own.machines = all;
+    });
+    fails(&ringway, 2);
+    stays(&ringway, &running);
+    azure.works();
+    becomes(&ringway, &running[1..]);
+    assert_eq!(excluded(&ringway), 0.0, "who leaves is not left out");
     ringway.stop();
 }
 
