@@ -16,6 +16,7 @@ mod compression;
 mod cors;
 mod discovery;
 mod discovery_aws;
+mod discovery_aws_account;
 mod discovery_azure;
 mod discovery_azure_login;
 mod discovery_cluster;
