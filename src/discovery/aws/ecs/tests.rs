@@ -111,6 +111,28 @@ fn status_and_health_decide_who_serves_and_who_leaves() {
 }
 
 #[test]
+fn tags_are_a_matter_of_presence() {
+    let mut tagged = task(1, "RUNNING");
+    tagged["tags"] = json!([{"key": "role", "value": ""}, {"key": "env", "value": "prod"}]);
+    for (wanted_tags, count) in [
+        (vec![], 1),
+        (vec!["role"], 1),
+        (vec!["env", "role"], 1),
+        (vec!["role", "tier"], 0),
+        (vec!["Role"], 0),
+        (vec!["prod"], 0),
+    ] {
+        let query = Query {
+            tags: wanted_tags.iter().map(|tag| Box::from(*tag)).collect(),
+            ..query()
+        };
+        let sorted = sorted(tagged.clone(), &query);
+        let found = (sorted.members.len(), sorted.excluded.len());
+        assert_eq!(found, (count, 0), "{wanted_tags:?}");
+    }
+}
+
+#[test]
 fn a_container_may_know_the_address_too() {
     let mut bare = task(1, "RUNNING");
     bare["attachments"] = json!([]);

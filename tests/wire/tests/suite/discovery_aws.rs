@@ -1,16 +1,18 @@
 //! Discovery by `aws`: EC2 and ECS of moto, which is nobody of ours, and a stand-in for what moto does not do.
 
-use ringway_wire::{Ringway, eventually};
+use std::net::{SocketAddr, TcpStream};
+
+use ringway_wire::{Origin, Port, Ringway, eventually};
 use serde_json::json;
 
 use crate::discovery_aws_account::{
-    Host, KEYS, ec2_error, ec2_page, ecs_error, host, hosts, setup, start,
+    Host, KEYS, account, ec2_error, ec2_page, ecs_error, host, hosts, ringway, serve, setup, start,
 };
 use crate::discovery_moto::{Moto, gateway, gateway_of_small_pages, moto};
 use crate::discovery_stub::{broken_off, everywhere, json_of, text_of};
 use crate::discovery_support::{
     LEFT_OUT, becomes, errors, excluded, garbage, is_listed, is_logged, is_logged_times, is_read,
-    is_rejected, lines, outage, row, sections, snapshots, stays, tables,
+    is_rejected, lines, outage, row, sections, silence, snapshots, stays, tables,
 };
 
 const EC2_QUERY: &str = "query: {filters: {'tag:role': [web]}, port_label: web-port}";
@@ -130,7 +132,7 @@ fn tasks_of(moto: &Moto) {
 }
 
 /// A cluster that is not there is a failure and no empty one.
-fn is_no_empty_cluster(ringway: &Ringway, aws: &str, address: std::net::SocketAddr) {
+fn is_no_empty_cluster(ringway: &Ringway, aws: &str, address: SocketAddr) {
     let query = "query: {cluster: nowhere, port_label: web-port}";
     let discoverer = format!(
         "provider: aws, aws: {{{aws}}}, http: {{endpoint: 'http://{address}', interval: 1s}}"
@@ -304,6 +306,85 @@ fn an_answer_of_ec2_that_breaks_off_changes_nothing() {
         || account.with(|own| own.fault = None),
     );
     assert_eq!(lines(&ringway, "the answer broke off"), 1);
+    ringway.stop();
+}
+
+#[test]
+fn an_ec2_that_never_answers_changes_nothing() {
+    let origin = everywhere();
+    let all = hosts([2, 3], origin.address().port());
+    let other = ec2_page(&all[1..], "");
+    is_silent("ec2", all[..1].to_vec(), STUB_QUERY, &other);
+}
+
+#[test]
+fn an_ecs_that_never_answers_changes_nothing() {
+    let origin = everywhere();
+    let all = hosts([2, 3], origin.address().port());
+    let other = json_of(200, &json!({"taskArns": [all[1].arn()]}));
+    is_silent("ecs", all[..1].to_vec(), ECS_QUERY, &other);
+}
+
+/// A service that falls silent and has host 2.
+#[track_caller]
+fn is_silent(service: &str, hosts: Vec<Host>, query: &str, other: &[u8]) {
+    let (account, _service, ringway) = start(service, hosts, query);
+    becomes(&ringway, &["127.0.0.2"]);
+    silence(&ringway, &["127.0.0.2"], other, |bytes| {
+        account.with(|own| own.fault = bytes.map(|bytes| (0, bytes)));
+    });
+    ringway.stop();
+}
+
+#[test]
+fn an_ecs_that_is_down_changes_nothing() {
+    let origin = everywhere();
+    let all = hosts([2, 3], origin.address().port());
+    let account = account(all.clone());
+    let port = Port::claim();
+    let listen = || Origin::start_at(port.address(), serve(&account, "ecs"));
+    let (service, mut again) = (listen(), None);
+    let ringway = ringway(port.address(), "ecs", ECS_QUERY);
+    let members = ["127.0.0.2", "127.0.0.3"];
+    becomes(&ringway, &members);
+    let down = || {
+        drop(service);
+        eventually("its port is closed", || {
+            TcpStream::connect(port.address()).is_err().then_some(())
+        });
+    };
+    outage(&ringway, &members, down, || again = Some(listen()));
+    account.with(|own| own.hosts.truncate(1));
+    becomes(&ringway, &["127.0.0.2"]);
+    drop(again);
+    ringway.stop();
+}
+
+#[test]
+fn tags_choose_tasks() {
+    let origin = everywhere();
+    let port = origin.address().port();
+    let tagged = |octet, tags| Host {
+        tags,
+        ..host(octet, port)
+    };
+    let all = vec![
+        tagged(2, &["tier", "owner", "more"]),
+        tagged(3, &["tier"]),
+        tagged(4, &["owner", "tier"]),
+        tagged(5, &[]),
+        tagged(6, &["Tier", "Owner"]),
+    ];
+    let query = "query: {cluster: prod, tags: [tier, owner], port_label: web-port}";
+    let (account, _service, ringway) = start("ecs", all, query);
+    becomes(&ringway, &["127.0.0.2", "127.0.0.4"]);
+    account.with(|own| {
+        own.hosts[1].tags = &["tier", "owner"];
+        own.hosts[2].tags = &["owner"];
+    });
+    becomes(&ringway, &["127.0.0.2", "127.0.0.3"]);
+    assert_eq!(excluded(&ringway), 0.0, "who is not chosen is not left out");
+    assert_eq!(errors(&ringway), 0.0);
     ringway.stop();
 }
 

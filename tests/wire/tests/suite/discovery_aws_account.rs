@@ -1,16 +1,22 @@
 //! An account of AWS with instances and tasks, for what moto does not do: pages that fail, states to come, silence. And
 //! ringway that asks a service, as all tests of `aws` start it.
 
-use ringway_wire::{Origin, Request, Ringway, Setup};
+use std::net::SocketAddr;
+
+use ringway_wire::{Conn, Origin, Request, Ringway, Setup};
 use serde_json::{Value, json};
 
-use crate::discovery_stub::{Board, form, is_last, json_of, text_of};
+use crate::discovery_stub::{Board, answer_all, form, json_of, text_of};
 use crate::discovery_support::sections;
 
 /// Ringway that asks a service at an address, with these keys of block `aws` and with nothing of the machine's own.
-pub(crate) fn setup(address: std::net::SocketAddr, aws: &str, discovery: &str) -> Setup {
+pub(crate) fn setup(address: SocketAddr, aws: &str, discovery: &str) -> Setup {
+    setup_within("5s", address, aws, discovery)
+}
+
+fn setup_within(timeout: &str, address: SocketAddr, aws: &str, discovery: &str) -> Setup {
     let discoverer = format!(
-        "provider: aws, aws: {{{aws}}}, http: {{endpoint: 'http://{address}', interval: 1s, timeout: 5s}}"
+        "provider: aws, aws: {{{aws}}}, http: {{endpoint: 'http://{address}', interval: 1s, timeout: {timeout}}}"
     );
     let setup = Setup::new(sections(&discoverer, discovery));
     let file = |name: &str| setup.folder().join(name).display().to_string();
@@ -52,6 +58,8 @@ pub(crate) struct Host {
     pub(crate) port: Option<u16>,
     pub(crate) has_interface: bool,
     pub(crate) service: &'static str,
+    /// Further tags of a task.
+    pub(crate) tags: &'static [&'static str],
 }
 
 pub(crate) fn host(octet: u8, port: u16) -> Host {
@@ -62,6 +70,7 @@ pub(crate) fn host(octet: u8, port: u16) -> Host {
         port: Some(port),
         has_interface: true,
         service: "web",
+        tags: &[],
     }
 }
 
@@ -110,6 +119,7 @@ impl Host {
             self.port
                 .map(|port| json!({"key": "web-port", "value": port.to_string()})),
         );
+        tags.extend(self.tags.iter().map(|key| json!({"key": key, "value": ""})));
         let attachments = match self.has_interface {
             true => json!([{
                 "id": "a", "type": "ElasticNetworkInterface", "status": "ATTACHED", "details": [
@@ -200,7 +210,12 @@ impl Account {
         }
         let is_asked = |arn: &String| asked.iter().any(|one| one == arn.as_str());
         let is_there = |host: &&Host| is_asked(&host.arn()) && !self.missing.contains(&host.arn());
-        let tasks: Vec<_> = self.hosts.iter().filter(is_there).map(Host::task).collect();
+        let mut tasks: Vec<_> = self.hosts.iter().filter(is_there).map(Host::task).collect();
+        if body["include"] != json!(["TAGS"]) {
+            for task in &mut tasks {
+                task["tags"] = json!([]);
+            }
+        }
         let gone = self.missing.iter().filter(|arn| is_asked(arn));
         let failures: Vec<_> = gone
             .map(|arn| json!({"arn": arn, "reason": "MISSING"}))
@@ -237,11 +252,25 @@ pub(crate) fn start(
     hosts: Vec<Host>,
     discovery: &str,
 ) -> (Board<Account>, Origin, Ringway) {
-    let account = Board::new(Account {
+    let account = account(hosts);
+    let origin = Origin::start(serve(&account, service));
+    let ringway = ringway(origin.address(), service, discovery);
+    (account, origin, ringway)
+}
+
+pub(crate) fn account(hosts: Vec<Host>) -> Board<Account> {
+    Board::new(Account {
         hosts,
         page: 100,
         ..Account::default()
-    });
+    })
+}
+
+/// What a service of an account does with a connection.
+pub(crate) fn serve(
+    account: &Board<Account>,
+    service: &str,
+) -> impl Fn(&mut Conn) + Send + Sync + use<> {
     let own = account.clone();
     let is_ec2 = service == "ec2";
     let scope = format!("/eu-west-1/{service}/aws4_request");
@@ -253,15 +282,11 @@ pub(crate) fn start(
             false => own.ecs(request),
         })
     };
-    let origin = Origin::start(move |conn| {
-        while let Some(request) = conn.request() {
-            let answer = answer(&request);
-            if !conn.send(&answer) || is_last(&answer) {
-                break;
-            }
-        }
-    });
+    move |conn| answer_all(conn, &answer)
+}
+
+/// Ringway with a pool of what a service at an address has.
+pub(crate) fn ringway(address: SocketAddr, service: &str, discovery: &str) -> Ringway {
     let aws = format!("service: {service}, region: eu-west-1, {KEYS}");
-    let ringway = setup(origin.address(), &aws, discovery).start();
-    (account, origin, ringway)
+    setup_within("2s", address, &aws, discovery).start()
 }
