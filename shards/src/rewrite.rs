@@ -39,6 +39,8 @@ pub(crate) struct Changes {
     query: Option<Vec<u8>>,
     /// All headers, once one of them is changed.
     headers: Option<Vec<Line>>,
+    /// Names of those that were: of all others rules see what the client sent.
+    changed_headers: Vec<Vec<u8>>,
     /// Where it goes, other than its origin says.
     pub(crate) authority: Authority,
     /// `Authorization` is a rewriter's.
@@ -214,9 +216,12 @@ impl Request<'_> {
         }
     }
 
-    /// The first value of a header, in any case.
+    /// The first value of a header, in any case: as a rewriter left it, else as the client sent it.
     pub(crate) fn header(&self, name: &[u8]) -> Option<&[u8]> {
-        match self.changed().and_then(|changes| changes.headers.as_ref()) {
+        let is_it = |known: &Vec<u8>| known.eq_ignore_ascii_case(name);
+        let changed = self.changed();
+        let changed = changed.filter(|changes| changes.changed_headers.iter().any(is_it));
+        match changed.and_then(|changes| changes.headers.as_ref()) {
             Some(lines) => lines
                 .iter()
                 .find(|line| line.name.eq_ignore_ascii_case(name))
@@ -256,6 +261,7 @@ impl Changes {
         self.path = None;
         self.query = None;
         self.headers = None;
+        self.changed_headers.clear();
     }
 
     /// Whether the head is not as it came.

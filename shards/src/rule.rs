@@ -262,6 +262,11 @@ fn location(
     }
     let is_slash = |byte: &u8| matches!(byte, b'/' | b'\\');
     // `//host` would lead to another host, and a client chose the path.
+    let written = redirect.location.written().as_bytes();
+    if written.iter().take(2).filter(|byte| is_slash(byte)).count() == 2 {
+        // The operator's own.
+        return Some(text);
+    }
     let slashes = text.iter().take_while(|byte| is_slash(byte)).count();
     Some(match slashes {
         0 | 1 => text,

@@ -29,6 +29,8 @@ const RULES_MAX: usize = 1_000;
 const LISTED_MAX: usize = 10_000;
 /// Most of them that are looked up.
 const LOOKED_UP_MAX: usize = 100_000;
+/// Most bytes of a text that are hashed to look up how it begins: all different lengths of values together.
+const ENDS_BYTES_MAX: usize = 32 * 1024;
 /// Most cases of a rule.
 const CASES_MAX: usize = 10_000;
 /// Names that are not for rules.
@@ -579,6 +581,7 @@ fn switch(
     let operand = written.operation_arg.as_deref().unwrap_or_default();
     let changes = cases.iter().any(|case| case.rewriter.is_some());
     let ends = operation.is_of_ends().filter(|_| !changes);
+    let ends = ends.filter(|_| is_quickly_looked_up(&values));
     let is_one_of = !changes && (operation.is_equality() || operation.digest().is_some());
     let is_looked_up = !operand.is_empty() || is_one_of || ends.is_some();
     let values_max = if is_looked_up {
@@ -628,6 +631,12 @@ fn switch(
                 .into(),
         )
     })
+}
+
+/// Whether looking up the beginnings of all these lengths is quick.
+fn is_quickly_looked_up(values: &[(&str, u16)]) -> bool {
+    let lengths: BTreeSet<usize> = values.iter().map(|(value, _)| value.len()).collect();
+    lengths.iter().sum::<usize>() <= ENDS_BYTES_MAX
 }
 
 /// Values by their lengths; of a value that several cases have, that which decides.

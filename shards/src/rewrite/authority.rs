@@ -140,7 +140,10 @@ impl Request<'_> {
                     I::HostnameReplace(_) => self.hostname(),
                     _ => Cow::Owned(self.port().to_string()),
                 };
-                let parts = (&*text(&change.search)?, &*text(&change.with)?);
+                // Names of hosts have no case.
+                let search = text(&change.search)?.to_ascii_lowercase();
+                let parts = (&*search, &*text(&change.with)?);
+                let before = before.to_ascii_lowercase();
                 let after = replaced(before.as_bytes(), parts, change.count)?;
                 match (after, instruction) {
                     (None, _) => Ok(()),

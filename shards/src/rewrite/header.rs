@@ -78,7 +78,17 @@ impl Request<'_> {
         self.changes().headers.get_or_insert_default()
     }
 
+    /// A header is what a rewriter has made or left of it.
+    fn note_changed(&mut self, name: &[u8]) {
+        let known = &mut self.changes().changed_headers;
+        if !known.iter().any(|known| known.eq_ignore_ascii_case(name)) {
+            known.push(name.to_vec());
+        }
+    }
+
+    /// A header is a rewriter's now.
     fn note(&mut self, name: &[u8]) {
+        self.note_changed(name);
         if KnownHeader::classify(name) == KnownHeader::Authorization {
             self.changes().sets_authorization = true;
         }
@@ -165,6 +175,7 @@ impl Request<'_> {
         let Some(part) = part else {
             self.lines()
                 .retain(|line| !line.name.eq_ignore_ascii_case(name));
+            self.note_changed(name);
             return Ok(());
         };
         let joined = values.join(SEPARATOR);
@@ -181,6 +192,7 @@ impl Request<'_> {
         }
         let value = elements.join(SEPARATOR);
         put(self.lines(), name, value);
+        self.note_changed(name);
         Ok(())
     }
 }

@@ -68,26 +68,37 @@ impl Request<'_> {
         pairs(self.query().unwrap_or_default()).any(|pair| is_named(pair, name))
     }
 
-    /// Makes a new query of each pair in turn; `change` says what stands in place of one that has the name.
+    /// Makes a new query where `change` says that something stands in place of a pair that has the name. All else stays
+    /// byte for byte.
     fn edit_params(
         &mut self,
         name: &[u8],
         mut change: impl FnMut(&[u8]) -> Result<Kept, Dropped>,
     ) -> Result<(), Dropped> {
         let query = self.query().unwrap_or_default();
-        let mut out = Vec::with_capacity(query.len());
-        for pair in pairs(query) {
-            if !is_named(pair, name) {
-                push(&mut out, pair);
+        let mut pieces: Vec<Cow<'_, [u8]>> = Vec::new();
+        let mut has_changed = false;
+        for pair in query.split(|&byte| byte == b'&') {
+            if pair.is_empty() || !is_named(pair, name) {
+                pieces.push(pair.into());
                 continue;
             }
             match change(&decoded(parts(pair).1))? {
-                Kept::AsItIs => push(&mut out, pair),
-                Kept::As(value) => push(&mut out, &pair_of(name, &value)),
-                Kept::Not => {}
+                Kept::AsItIs => pieces.push(pair.into()),
+                Kept::As(value) => {
+                    pieces.push(pair_of(name, &value).into());
+                    has_changed = true;
+                }
+                Kept::Not => has_changed = true,
             }
         }
-        self.put_query(out)
+        match has_changed {
+            true => {
+                let query = pieces.join(&b'&');
+                self.put_query(query)
+            }
+            false => Ok(()),
+        }
     }
 
     pub(super) fn set_param(&mut self, name: &[u8], value: &[u8]) -> Result<(), Dropped> {

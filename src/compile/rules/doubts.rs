@@ -29,7 +29,14 @@ pub(super) fn of_values(
         });
         return;
     }
-    if !operand.is_empty() && matches!(check.operation, Operation::Unreadable) {
+    // What cannot be read is the empty text, which a case may wait for.
+    let mut values = written
+        .cases
+        .iter()
+        .flatten()
+        .flat_map(|case| case.matches.iter().flatten());
+    let waits = values.any(|value| value.is_empty());
+    if !operand.is_empty() && matches!(check.operation, Operation::Unreadable) && !waits {
         let reason = format!("{operand:?} is no {}: no case matches", kind_of(operation));
         context.warn_key(&at.key("operation_arg"), Caution::NoEffect { reason });
         return;
@@ -90,6 +97,7 @@ fn never_given(operation: &WrittenOperation, with: &Operation, value: &str) -> O
         (!fits).then(|| format!("{name} gives whole numbers below {divisor}, never {value:?}"))
     };
     match with {
+        Operation::Unreadable => None,
         Operation::Digest(kind) => {
             let (length, what) = match kind {
                 Digest::Md5 => (32, "32 hexadecimal digits"),

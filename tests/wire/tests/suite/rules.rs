@@ -343,6 +343,29 @@ backends:
 }
 
 #[test]
+fn a_rule_sees_the_credentials_that_were_sent_whatever_else_was_changed() {
+    let (reader, writer) = (named("reader"), named("writer"));
+    let yaml = format!(
+        "authenticators:\n  door: {{provider: basic, users: {{johndoe: secret}}}}\n\
+         request_rewriters:\n  mark: {{instructions: [[header, set, Z, z]]}}\n\
+         rules:\n  by-user: {{input_source: header, input_key: Authorization, input_encoding: base64, input_index: 1, \
+         operation: prefix, next_route: reader, cases: [{{matches: ['johndoe:'], next_route: writer}}]}}\n\
+         backends:\n  start: {{provider: rule, rule_name: by-user, is_default: true, authenticator_name: door, \
+         req_rewriter_name: mark}}\n  \
+         reader: {{provider: rp, origin_url: 'http://{}'}}\n  writer: {{provider: rp, origin_url: 'http://{}'}}\n",
+        reader.address(),
+        writer.address()
+    );
+    let ringway = Setup::new(yaml).start();
+    let sent = "Authorization: Basic am9obmRvZTpzZWNyZXQ=\r\n";
+    let answer = ask(&ringway, "GET", "/x", sent);
+    assert_eq!((answer.status, &*answer.text()), (200, "writer"));
+    let seen = writer.next_request();
+    assert_eq!(seen.header("z"), Some("z"));
+    assert_eq!(seen.header("authorization"), None);
+}
+
+#[test]
 fn a_redirect_of_a_members_rule_is_that_members_answer() {
     for mechanism in ["fr", "fgr"] {
         let slow = silent();
