@@ -85,6 +85,13 @@ enum Proof {
     Unknown,
 }
 
+/// What becomes of the credentials that an authenticator has found to be right.
+pub(crate) fn passed(authenticator: &Authenticator, passage: &mut Passage<'_>) {
+    if !authenticator.observe_only && !authenticator.proxy_preserve {
+        Onward::removed(authenticator.kind).apply(passage);
+    }
+}
+
 /// Applies the authenticator of a hop to a request.
 ///
 /// # Errors
@@ -114,9 +121,7 @@ pub(crate) async fn apply(
     };
     match (proof, claim) {
         (Proof::Right, Some(claim)) => {
-            if !authenticator.proxy_preserve {
-                Onward::removed(authenticator.kind).apply(passage);
-            }
+            passed(authenticator, passage);
             let at = passage.backend().id;
             passage.identity = Some(Rc::new(Identity::checked(claim, at)));
             Ok(())

@@ -39,7 +39,7 @@ pub(crate) struct Changes {
     query: Option<Vec<u8>>,
     /// All headers, once one of them is changed.
     headers: Option<Vec<Line>>,
-    /// Names of those that were: of all others rules see what the client sent.
+    /// Names of those that were, here or in the head that was made before: of all others rules see what the client sent.
     changed_headers: Vec<Vec<u8>>,
     /// Where it goes, other than its origin says.
     pub(crate) authority: Authority,
@@ -221,12 +221,16 @@ impl Request<'_> {
         let is_it = |known: &Vec<u8>| known.eq_ignore_ascii_case(name);
         let changed = self.changed();
         let changed = changed.filter(|changes| changes.changed_headers.iter().any(is_it));
-        match changed.and_then(|changes| changes.headers.as_ref()) {
-            Some(lines) => lines
+        match changed.map(|changes| changes.headers.as_ref()) {
+            Some(Some(lines)) => lines
                 .iter()
                 .find(|line| line.name.eq_ignore_ascii_case(name))
                 .map(|line| &line.value[..]),
-            None => self.asked.head.find(self.asked.bytes, name),
+            Some(None) => self.asked.head.find(self.asked.bytes, name),
+            None => {
+                let (head, bytes) = self.asked.received;
+                head.find(bytes, name)
+            }
         }
     }
 
@@ -261,7 +265,6 @@ impl Changes {
         self.path = None;
         self.query = None;
         self.headers = None;
-        self.changed_headers.clear();
     }
 
     /// Whether the head is not as it came.

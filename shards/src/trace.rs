@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use ringway_io::net::http1::{Parsed, RequestHead};
 
+use crate::authenticate;
 use crate::dispatch;
 use crate::elsewhere::replaced;
 use crate::limits::head_limits;
@@ -257,9 +258,11 @@ fn follow<'v>(
         let rule = match passage.enter(asked)? {
             Entered::Rule(rule) => rule,
             Entered::Asks(authenticator) => {
-                let name = &plan.authenticator(authenticator).name;
+                let authenticator = plan.authenticator(authenticator);
+                authenticate::passed(authenticator, passage);
                 if let Some(notes) = &mut notes {
-                    notes.steps.push(Step::Authenticator(name.to_string()));
+                    let name = authenticator.name.to_string();
+                    notes.steps.push(Step::Authenticator(name));
                 }
                 continue;
             }

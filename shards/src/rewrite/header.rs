@@ -170,6 +170,11 @@ impl Request<'_> {
         check(name, b"")?;
         let values = self.values(name);
         if values.is_empty() {
+            // It does not go on, and rules are not to see it either.
+            if part.is_none() && self.header(name).is_some() {
+                self.lines();
+                self.note_changed(name);
+            }
             return Ok(());
         }
         let Some(part) = part else {

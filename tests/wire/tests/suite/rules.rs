@@ -366,6 +366,44 @@ fn a_rule_sees_the_credentials_that_were_sent_whatever_else_was_changed() {
 }
 
 #[test]
+fn so_does_a_rule_that_is_a_member() {
+    let (reader, writer) = (named("reader"), named("writer"));
+    for mechanism in ["rr", "fr", "fgr", "nlm"] {
+        let yaml = format!(
+            "authenticators:\n  door: {{provider: basic, users: {{johndoe: secret}}}}\n\
+             request_rewriters:\n  mark: {{instructions: [[header, set, Z, z], [header, set, Y, y]]}}\n\
+             rules:\n  on: {{input_source: path, operation: eq, ingress_req_rewriter_name: mark, next_route: all}}\n  \
+             by-user: {{input_source: header, input_key: Authorization, input_encoding: base64, input_index: 1, \
+             operation: prefix, next_route: reader, cases: [{{matches: ['johndoe:'], next_route: by-mark}}]}}\n  \
+             by-mark: {{input_source: header, input_key: Z, operation: eq, next_route: reader, \
+             cases: [{{matches: [z], next_route: by-name}}]}}\n  \
+             by-name: {{input_source: header, input_key: X-Named, operation: eq, next_route: reader, \
+             cases: [{{matches: ['yes'], next_route: writer}}]}}\n\
+             backends:\n  start: {{provider: rule, rule_name: on, is_default: true, authenticator_name: door}}\n  \
+             by-user: {{provider: rule, rule_name: by-user}}\n  by-mark: {{provider: rule, rule_name: by-mark}}\n  \
+             by-name: {{provider: rule, rule_name: by-name}}\n  \
+             all: {{provider: alb, alb: {{mechanism: {mechanism}, pool: [by-user]}}}}\n  \
+             reader: {{provider: rp, origin_url: 'http://{}'}}\n  writer: {{provider: rp, origin_url: 'http://{}'}}\n",
+            reader.address(),
+            writer.address()
+        );
+        let ringway = Setup::new(yaml).start();
+        let sent =
+            "Authorization: Basic am9obmRvZTpzZWNyZXQ=\r\nConnection: X-Named\r\nX-Named: yes\r\n";
+        let answer = ask(&ringway, "GET", "/x", sent);
+        assert_eq!(
+            (answer.status, &*answer.text()),
+            (200, "writer"),
+            "{mechanism}"
+        );
+        let seen = writer.next_request();
+        assert_eq!(seen.header("z"), Some("z"));
+        assert_eq!(seen.header("authorization"), None);
+        assert_eq!(seen.header("x-named"), None);
+    }
+}
+
+#[test]
 fn a_redirect_of_a_members_rule_is_that_members_answer() {
     for mechanism in ["fr", "fgr"] {
         let slow = silent();
