@@ -130,7 +130,9 @@ pub(crate) fn request(
         }
         write::header(out, header.name, header.value);
     }
-    if let Credentials::Replace(value) = &asks.passage.credentials {
+    if let Credentials::Replace(value) = &asks.passage.credentials
+        && !asks.passage.sets_authorization()
+    {
         write::header(out, b"Authorization", value.expose().as_bytes());
     }
     forwarding(out, (head, head_bytes), origin.forwarded, hop);

@@ -5,13 +5,13 @@
 
 use std::sync::Arc;
 
-use ringway_io::net::http1::{Parsed, RequestHead};
+use ringway_io::net::http1::{KnownHeader, Parsed, RequestHead};
 
 use crate::authenticate;
 use crate::dispatch;
 use crate::elsewhere::replaced;
 use crate::limits::head_limits;
-use crate::passage::{Asked, Entered, Passage, path_below};
+use crate::passage::{Asked, Credentials, Entered, Passage, path_below};
 use crate::plan::{
     Alb, Backend, BackendKind, Handler, Listener, Mechanism, Origin, PathRule, Plan, Rule,
 };
@@ -408,15 +408,26 @@ fn at_origin(
         url.push_str(&text(&query));
     }
     let host = passage.host().unwrap_or(&to.authority);
+    let keeps = passage.credentials == Credentials::Keep || passage.sets_authorization();
+    let goes_on = |known: KnownHeader| match known {
+        KnownHeader::Host => false,
+        KnownHeader::Authorization => keeps,
+        known => !known.is_hop_by_hop(),
+    };
     let headers = head.headers(bytes);
-    let headers = headers.filter(|header| !header.name.eq_ignore_ascii_case(b"host"));
+    let headers = headers.filter(|header| !header.hop_by_hop && goes_on(header.known));
     let named = headers.map(|header| (text(header.name), text(header.value)));
+    let others = match passage.credentials {
+        Credentials::Replace(_) if !keeps => Some(("Authorization".to_owned(), "***".to_owned())),
+        _ => None,
+    };
     End::Origin {
         backend: backend.name.to_string(),
         method: text(head.method_text(bytes)),
         url,
         headers: std::iter::once(("Host".to_owned(), host.to_owned()))
             .chain(named)
+            .chain(others)
             .collect(),
     }
 }

@@ -79,6 +79,9 @@ impl Onward {
 
     /// Settles it for a request.
     pub(crate) fn apply(self, passage: &mut Passage<'_>) {
+        if matches!(self.authorization, Credentials::Replace(_)) {
+            passage.overrule_authorization();
+        }
         passage.credentials = self.authorization;
         passage.amends = self.amends.map(Rc::new);
     }

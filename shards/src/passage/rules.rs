@@ -147,6 +147,15 @@ impl Passage<'_> {
         changes.is_some_and(|changes| changes.sets_authorization)
     }
 
+    /// Others' credentials take the place of what a rewriter wrote before.
+    pub(crate) fn overrule_authorization(&mut self) {
+        if self.sets_authorization()
+            && let Some(changes) = &mut self.changes
+        {
+            Rc::make_mut(changes).sets_authorization = false;
+        }
+    }
+
     /// Instructions that were left out.
     pub(crate) fn dropped_rewrites(&self) -> u32 {
         self.work.dropped

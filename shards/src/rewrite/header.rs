@@ -28,27 +28,31 @@ fn check(name: &[u8], value: &[u8]) -> Result<(), Dropped> {
 
 impl Request<'_> {
     /// The headers as they came, for those who change them: without what `Connection` names, else a client could have
-    /// what is added here taken out again, and with the credentials that are sent on.
+    /// what is added here taken out again. Credentials are settled when they are sent.
     fn inbound_lines(&self) -> impl Iterator<Item = (&[u8], Cow<'_, [u8]>)> {
-        let credentials = self.credentials;
         let headers = self.asked.head.headers(self.asked.bytes);
         headers.filter_map(move |header| {
-            let value = match (header.known, credentials) {
-                (known, _) if header.hop_by_hop && !known.is_hop_by_hop() => return None,
-                (KnownHeader::Authorization, Credentials::Remove) => return None,
-                (KnownHeader::Authorization, Credentials::Replace(value)) => {
-                    value.expose().as_bytes().into()
-                }
-                (KnownHeader::Connection, _) => own_options(header.value).into(),
+            let value = match header.known {
+                known if header.hop_by_hop && !known.is_hop_by_hop() => return None,
+                KnownHeader::Connection => own_options(header.value).into(),
                 _ => header.value.into(),
             };
             Some((header.name, value))
         })
     }
 
-    /// All values of a header, in order.
+    /// All values of a header that go on, in order.
     fn values(&self, name: &[u8]) -> Vec<Cow<'_, [u8]>> {
-        match self.changed().and_then(|changes| changes.headers.as_ref()) {
+        let changed = self.changed();
+        let is_own = changed.is_some_and(|changes| changes.sets_authorization);
+        if !is_own && KnownHeader::classify(name) == KnownHeader::Authorization {
+            match self.credentials {
+                Credentials::Keep => {}
+                Credentials::Remove => return Vec::new(),
+                Credentials::Replace(value) => return vec![value.expose().as_bytes().into()],
+            }
+        }
+        match changed.and_then(|changes| changes.headers.as_ref()) {
             Some(lines) => {
                 let lines = lines.iter();
                 let named = lines.filter(|line| line.name.eq_ignore_ascii_case(name));
@@ -79,18 +83,14 @@ impl Request<'_> {
     }
 
     /// A header is what a rewriter has made or left of it.
-    fn note_changed(&mut self, name: &[u8]) {
-        let known = &mut self.changes().changed_headers;
+    fn note(&mut self, name: &[u8]) {
+        let changes = self.changes();
+        let known = &mut changes.changed_headers;
         if !known.iter().any(|known| known.eq_ignore_ascii_case(name)) {
             known.push(name.to_vec());
         }
-    }
-
-    /// A header is a rewriter's now.
-    fn note(&mut self, name: &[u8]) {
-        self.note_changed(name);
         if KnownHeader::classify(name) == KnownHeader::Authorization {
-            self.changes().sets_authorization = true;
+            changes.sets_authorization = true;
         }
     }
 
@@ -141,13 +141,24 @@ impl Request<'_> {
     ) -> Result<(), Dropped> {
         check(name, change.1)?;
         let mut changed = Vec::new();
-        for (index, value) in self.values(name).into_iter().enumerate() {
+        let values = self.values(name);
+        let is_only = values.len() == 1;
+        for (index, value) in values.into_iter().enumerate() {
             if let Some(value) = replaced(&value, change, None)? {
                 check(name, &value)?;
                 changed.push((index, value));
             }
         }
         if changed.is_empty() {
+            return Ok(());
+        }
+        if let [(_, value)] = changed.as_mut_slice()
+            && is_only
+        {
+            // Credentials may be others than the client's, who perhaps sent none.
+            let value = std::mem::take(value);
+            put(self.lines(), name, value);
+            self.note(name);
             return Ok(());
         }
         let lines = self.lines().iter_mut();
@@ -172,15 +183,16 @@ impl Request<'_> {
         if values.is_empty() {
             // It does not go on, and rules are not to see it either.
             if part.is_none() && self.header(name).is_some() {
-                self.lines();
-                self.note_changed(name);
+                self.lines()
+                    .retain(|line| !line.name.eq_ignore_ascii_case(name));
+                self.note(name);
             }
             return Ok(());
         }
         let Some(part) = part else {
             self.lines()
                 .retain(|line| !line.name.eq_ignore_ascii_case(name));
-            self.note_changed(name);
+            self.note(name);
             return Ok(());
         };
         let joined = values.join(SEPARATOR);
@@ -197,7 +209,7 @@ impl Request<'_> {
         }
         let value = elements.join(SEPARATOR);
         put(self.lines(), name, value);
-        self.note_changed(name);
+        self.note(name);
         Ok(())
     }
 }

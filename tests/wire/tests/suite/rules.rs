@@ -404,6 +404,80 @@ fn so_does_a_rule_that_is_a_member() {
 }
 
 #[test]
+fn credentials_that_a_rewriter_sets_go_on_whatever_else_is_changed() {
+    let origin = named("origin");
+    let head = "authenticators:\n  door: {provider: basic, users: {johndoe: secret}}\n\
+                request_rewriters:\n  svc: {instructions: [[header, set, Authorization, t2]]}\n  \
+                mark: {instructions: [[header, set, Z, z]]}\n  \
+                both: {instructions: [[chain, exec, svc], [chain, exec, mark]]}\n  \
+                gone: {instructions: [[header, delete, Authorization], [header, set, Z, z]]}\n  \
+                other: {instructions: [[header, replace, Authorization, Basic, Other], [header, set, Z, z]]}\n";
+    let backends = |start: &str, member: &str| {
+        format!(
+            "{head}backends:\n  lb: {{provider: alb, is_default: true, {start}}}\n  \
+             o: {{provider: rp, origin_url: 'http://{}'{member}}}\n",
+            origin.address()
+        )
+    };
+    let mark = ", req_rewriter_name: mark";
+    let router = |keys: &str| {
+        format!(
+            "authenticator_name: door, {keys}alb: {{mechanism: ur, user_router: {{default_backend: o}}}}"
+        )
+    };
+    let mapped = |keys: &str| {
+        format!(
+            "authenticator_name: door, {keys}alb: {{mechanism: ur, user_router: {{users: {{johndoe: \
+             {{to_backend: o, to_user: v, to_credential: w}}}}}}}}"
+        )
+    };
+    let pool = |mechanism: &str| {
+        format!(
+            "authenticator_name: door, req_rewriter_name: svc, alb: {{mechanism: {mechanism}, pool: [o]}}"
+        )
+    };
+    let sent = "Basic am9obmRvZTpzZWNyZXQ=";
+    for (start, member, expected) in [
+        (pool("rr"), mark, Some("t2")),
+        (pool("fr"), mark, Some("t2")),
+        (
+            pool("fgr"),
+            ", authenticator_name: door, req_rewriter_name: mark",
+            Some("t2"),
+        ),
+        (pool("nlm"), "", Some("t2")),
+        // What an authenticator keeps never goes on.
+        (pool("rr").replace("svc", "mark"), "", None),
+        (pool("rr").replace("svc", "gone"), "", None),
+        (pool("fr").replace("svc", "gone"), mark, None),
+        (pool("rr").replace("svc", "other"), "", None),
+        // A router's own check takes nothing away, whatever else is changed.
+        (router("req_rewriter_name: gone, "), "", None),
+        (mapped(""), ", req_rewriter_name: gone", None),
+        (mapped(""), ", req_rewriter_name: other", Some("Other djp3")),
+        (router(""), "", Some(sent)),
+        (router("req_rewriter_name: mark, "), "", Some(sent)),
+        (router("req_rewriter_name: both, "), "", Some("t2")),
+        // Who is mapped to others has theirs, unless the backend says otherwise.
+        (mapped("req_rewriter_name: both, "), "", Some("Basic djp3")),
+        (
+            mapped("req_rewriter_name: mark, "),
+            mark,
+            Some("Basic djp3"),
+        ),
+        (mapped(""), ", req_rewriter_name: svc", Some("t2")),
+    ] {
+        let ringway = Setup::new(backends(&start, member)).start();
+        let answer = ask(&ringway, "GET", "/x", &format!("Authorization: {sent}\r\n"));
+        assert_eq!(answer.status, 200, "{start} {member}");
+        let seen = origin.next_request();
+        let values = seen.headers("authorization");
+        assert_eq!(values, expected.as_slice(), "{start} {member}");
+        ringway.stop();
+    }
+}
+
+#[test]
 fn a_redirect_of_a_members_rule_is_that_members_answer() {
     for mechanism in ["fr", "fgr"] {
         let slow = silent();
