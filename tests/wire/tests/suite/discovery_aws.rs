@@ -9,10 +9,11 @@ use crate::discovery_aws_account::{
     Host, KEYS, account, ec2_error, ec2_page, ecs_error, host, hosts, ringway, serve, setup, start,
 };
 use crate::discovery_moto::{Moto, gateway, gateway_of_small_pages, moto};
-use crate::discovery_stub::{broken_off, everywhere, json_of, text_of};
+use crate::discovery_stub::{everywhere, json_of, text_of};
 use crate::discovery_support::{
-    LEFT_OUT, becomes, errors, excluded, garbage, is_listed, is_logged, is_logged_times, is_read,
-    is_rejected, lines, outage, row, sections, silence, snapshots, stays, tables,
+    LEFT_OUT, becomes, breaks_off, errors, excluded, garbage, is_listed, is_logged,
+    is_logged_times, is_read, is_rejected, lines, outage, row, sections, silence, snapshots, stays,
+    tables,
 };
 
 const EC2_QUERY: &str = "query: {filters: {'tag:role': [web]}, port_label: web-port}";
@@ -295,17 +296,12 @@ fn answers_of_ec2_that_are_no_list_change_nothing() {
 fn an_answer_of_ec2_that_breaks_off_changes_nothing() {
     let origin = everywhere();
     let all = hosts([2, 3], origin.address().port());
-    // All of the document has come, but not all of what was announced.
-    let cut = broken_off(&ec2_page(&all[1..], ""));
+    let other = ec2_page(&all[1..], "");
     let (account, _service, ringway) = start("ec2", all[..1].to_vec(), STUB_QUERY);
     becomes(&ringway, &["127.0.0.2"]);
-    outage(
-        &ringway,
-        &["127.0.0.2"],
-        || account.with(|own| own.fault = Some((0, cut))),
-        || account.with(|own| own.fault = None),
-    );
-    assert_eq!(lines(&ringway, "the answer broke off"), 1);
+    breaks_off(&ringway, &["127.0.0.2"], &other, |bytes| {
+        account.with(|own| own.fault = bytes.map(|bytes| (0, bytes)));
+    });
     ringway.stop();
 }
 

@@ -10,10 +10,10 @@ use ringway_wire::{Client, Gate, Origin, Port, Ringway, Setup, eventually, ok};
 use serde_json::{Value, json};
 
 use crate::discovery_registry::Registry;
-use crate::discovery_stub::{broken_off, text_of};
+use crate::discovery_stub::text_of;
 use crate::discovery_support::{
-    all_named, becomes, errors, fails, garbage, is_listed, is_missing, is_read, is_rejected, lines,
-    named, outage, picks, sections, sections_of, silence, stays, tables,
+    all_named, becomes, breaks_off, errors, fails, garbage, is_listed, is_missing, is_read,
+    is_rejected, named, outage, picks, sections, sections_of, silence, stays, tables,
 };
 
 /// One of both, with a service `web`.
@@ -516,16 +516,9 @@ fn an_answer_that_breaks_off_changes_nothing() {
     consul.register("a", a.address(), &Keys::default());
     let ringway = consul.ringway("1s", "", QUERY);
     becomes(&ringway, &["a"]);
-    // All of the document has come, but not all of what was announced.
     let other = json!([entry("b", b.address(), &Keys::default())]);
-    let cut = broken_off(&text_of(200, &other.to_string()));
-    outage(
-        &ringway,
-        &["a"],
-        || consul.stub().fail(cut),
-        || consul.stub().recover(),
-    );
-    assert_eq!(lines(&ringway, "the answer broke off"), 1);
+    let other = text_of(200, &other.to_string());
+    breaks_off(&ringway, &["a"], &other, |bytes| consul.stub().send(bytes));
     ringway.stop();
 }
 

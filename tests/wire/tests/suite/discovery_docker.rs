@@ -8,10 +8,10 @@ use std::thread;
 use ringway_wire::{Origin, Ringway, Setup, eventually};
 use serde_json::{Value, json};
 
-use crate::discovery_stub::{Asked, Board, broken_off, everywhere, is_last, json_of, text_of};
+use crate::discovery_stub::{Asked, Board, everywhere, is_last, json_of, text_of};
 use crate::discovery_support::{
-    LEFT_OUT, becomes, errors, excluded, garbage, is_listed, is_logged, is_logged_times, is_read,
-    is_rejected, lines, outage, row, sections, stays, tables,
+    LEFT_OUT, becomes, breaks_off, errors, excluded, garbage, is_listed, is_logged,
+    is_logged_times, is_read, is_rejected, lines, outage, row, sections, stays, tables,
 };
 
 const DISCOVERER: &str =
@@ -293,16 +293,11 @@ fn an_answer_that_breaks_off_changes_nothing() {
     let origin = everywhere();
     let (docker, ringway) = start(&origin, &[2], "query: {}");
     becomes(&ringway, &["127.0.0.2"]);
-    // All of the document has come, but not all of what was announced.
     let other = json!([container(3, origin.address().port())]);
-    let cut = broken_off(&json_of(200, &other));
-    outage(
-        &ringway,
-        &["127.0.0.2"],
-        || docker.engine.with(|engine| engine.fault = Some(cut)),
-        || docker.engine.with(|engine| engine.fault = None),
-    );
-    assert_eq!(lines(&ringway, "the answer broke off"), 1);
+    let other = json_of(200, &other);
+    breaks_off(&ringway, &["127.0.0.2"], &other, |bytes| {
+        docker.engine.with(|engine| engine.fault = bytes);
+    });
     ringway.stop();
 }
 

@@ -9,7 +9,7 @@ use ringway_wire::{Client, Origin, Ringway, eventually, ok};
 use rustix::process::Signal;
 use serde_json::Value;
 
-use crate::discovery_stub::stuck;
+use crate::discovery_stub::{broken_off, stuck};
 
 /// Requests that are enough for each of a few members of a rotation to get one.
 const ROUND: usize = 12;
@@ -237,6 +237,20 @@ pub(crate) fn silence(
     };
     outage(ringway, members, down, || send(None));
     assert_eq!(lines(ringway, LATE), late_before + 1, "{}", ringway.log());
+}
+
+/// A source whose answer ends before all of it has come, though all of a document with other members is there: members
+/// stay, that is a failure like others, and it works again. `send` is as in [`silence`].
+#[track_caller]
+pub(crate) fn breaks_off(
+    ringway: &Ringway,
+    members: &[&str],
+    other: &[u8],
+    send: impl Fn(Option<Vec<u8>>),
+) {
+    let down = || send(Some(broken_off(other)));
+    outage(ringway, members, down, || send(None));
+    assert_eq!(lines(ringway, "the answer broke off"), 1);
 }
 
 /// Answers that cannot be read: each fails, and members stay.
