@@ -131,7 +131,7 @@ pub(crate) fn request(
         write::header(out, header.name, header.value);
     }
     if let Credentials::Replace(value) = &asks.passage.credentials
-        && !asks.passage.sets_authorization()
+        && !asks.passage.passes_authorization()
     {
         write::header(out, b"Authorization", value.expose().as_bytes());
     }
@@ -203,9 +203,7 @@ fn is_claim(known: KnownHeader, name: &[u8]) -> bool {
 fn passes(known: KnownHeader, forwarded: ForwardedHeaders, asks: &Outgoing<'_>) -> bool {
     match known {
         KnownHeader::Host | KnownHeader::ContentLength | KnownHeader::Expect => false,
-        KnownHeader::Authorization => {
-            asks.passage.credentials == Credentials::Keep || asks.passage.sets_authorization()
-        }
+        KnownHeader::Authorization => asks.passage.passes_authorization(),
         KnownHeader::AcceptEncoding => asks.remade.is_none(),
         KnownHeader::ContentType => asks
             .remade

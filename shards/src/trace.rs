@@ -408,7 +408,7 @@ fn at_origin(
         url.push_str(&text(&query));
     }
     let host = passage.host().unwrap_or(&to.authority);
-    let keeps = passage.credentials == Credentials::Keep || passage.sets_authorization();
+    let keeps = passage.passes_authorization();
     let goes_on = |known: KnownHeader| match known {
         KnownHeader::Host => false,
         KnownHeader::Authorization => keeps,

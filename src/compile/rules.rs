@@ -580,8 +580,8 @@ fn switch(
     let values: Vec<(&str, u16)> = values.collect();
     let operand = written.operation_arg.as_deref().unwrap_or_default();
     let changes = cases.iter().any(|case| case.rewriter.is_some());
-    let ends = operation.is_of_ends().filter(|_| !changes);
-    let ends = ends.filter(|_| is_quickly_looked_up(&values));
+    let is_quick = || lengths(&values).iter().sum::<usize>() <= ENDS_BYTES_MAX;
+    let ends = operation.is_of_ends().filter(|_| !changes && is_quick());
     let is_one_of = !changes && (operation.is_equality() || operation.digest().is_some());
     let is_looked_up = !operand.is_empty() || is_one_of || ends.is_some();
     let values_max = if is_looked_up {
@@ -633,10 +633,9 @@ fn switch(
     })
 }
 
-/// Whether looking up the beginnings of all these lengths is quick.
-fn is_quickly_looked_up(values: &[(&str, u16)]) -> bool {
-    let lengths: BTreeSet<usize> = values.iter().map(|(value, _)| value.len()).collect();
-    lengths.iter().sum::<usize>() <= ENDS_BYTES_MAX
+/// All lengths of values, from the shortest.
+fn lengths(values: &[(&str, u16)]) -> BTreeSet<usize> {
+    values.iter().map(|(value, _)| value.len()).collect()
 }
 
 /// Values by their lengths; of a value that several cases have, that which decides.
@@ -649,11 +648,10 @@ fn of_ends(at_end: bool, values: &[(&str, u16)], first_decides: bool) -> Ends {
             false => (*known).max(*place),
         };
     }
-    let lengths: BTreeSet<usize> = cases.keys().map(|value| value.len()).collect();
     Ends {
         at_end,
         cases,
-        lengths: lengths.into_iter().collect(),
+        lengths: lengths(values).into_iter().collect(),
     }
 }
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use ringway_io::net::http1::Method;
 
-use super::{Asked, Passage, path_below};
+use super::{Asked, Credentials, Passage, path_below};
 use crate::plan::{Backend, BackendId, BackendKind, Rewriter, Rule};
 use crate::respond::Failure;
 use crate::rewrite::{Authority, Changes, Draft, Request, TooMany};
@@ -145,6 +145,11 @@ impl Passage<'_> {
     pub(crate) fn sets_authorization(&self) -> bool {
         let changes = self.changes.as_deref();
         changes.is_some_and(|changes| changes.sets_authorization)
+    }
+
+    /// Whether `Authorization` goes on as the head has it.
+    pub(crate) fn passes_authorization(&self) -> bool {
+        self.credentials == Credentials::Keep || self.sets_authorization()
     }
 
     /// Others' credentials take the place of what a rewriter wrote before.

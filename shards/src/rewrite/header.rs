@@ -180,21 +180,18 @@ impl Request<'_> {
     ) -> Result<(), Dropped> {
         check(name, b"")?;
         let values = self.values(name);
-        if values.is_empty() {
-            // It does not go on, and rules are not to see it either.
-            if part.is_none() && self.header(name).is_some() {
+        let Some(part) = part else {
+            // Rules are not to see what does not go on either.
+            if !values.is_empty() || self.header(name).is_some() {
                 self.lines()
                     .retain(|line| !line.name.eq_ignore_ascii_case(name));
                 self.note(name);
             }
             return Ok(());
-        }
-        let Some(part) = part else {
-            self.lines()
-                .retain(|line| !line.name.eq_ignore_ascii_case(name));
-            self.note(name);
-            return Ok(());
         };
+        if values.is_empty() {
+            return Ok(());
+        }
         let joined = values.join(SEPARATOR);
         let mut elements = elements(&joined);
         let found = elements

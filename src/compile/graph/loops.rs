@@ -84,7 +84,8 @@ fn report_circles(
         if told.contains(rule) {
             continue;
         }
-        // Only their budget ends that: contract, rule page, 14 (B7). What a rule makes of the request decides where the routes lead then, so that way may well end.
+        // Only their budget ends that: contract, rule page, 14 (B7). By the routes it may well end: what a rule makes of
+        // the request decides where they lead.
         if let Some(circle) = circle(graph, *rule, |id| {
             id != routes && others.binary_search(&id).is_ok()
         }) {

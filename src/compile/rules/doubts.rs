@@ -22,13 +22,6 @@ pub(super) fn of_values(
     (operation, check): (&WrittenOperation, &Check),
 ) {
     let operand = written.operation_arg.as_deref().unwrap_or_default();
-    if operand.is_empty() && operation.digest().is_some() {
-        let digest = operation.digest().map(Operation::Digest);
-        warn_of_values(context, at, written, |value| {
-            never_given(operation, digest.as_ref()?, value)
-        });
-        return;
-    }
     // What cannot be read is the empty text, which a case may wait for.
     let mut values = written
         .cases
@@ -41,23 +34,20 @@ pub(super) fn of_values(
         context.warn_key(&at.key("operation_arg"), Caution::NoEffect { reason });
         return;
     }
-    warn_of_values(context, at, written, |value| match operand.is_empty() {
-        true => unread(operation, value),
-        false => never_given(operation, &check.operation, value),
-    });
-}
-
-fn warn_of_values(
-    context: &mut Context<'_>,
-    at: &Path,
-    written: &Written,
-    why_never: impl Fn(&str) -> Option<String>,
-) {
+    // A digest is compared with values whether it is a result or not.
+    let result = match operation.digest() {
+        Some(kind) => Some(&Operation::Digest(kind)),
+        None => Some(&check.operation).filter(|_| !operand.is_empty()),
+    };
     let cases = written.cases.iter().flatten().enumerate();
     for (index, case) in cases {
         let matches_at = at.key("cases").item(index).key("matches");
         for (index, value) in case.matches.iter().flatten().enumerate() {
-            if let Some(reason) = why_never(value) {
+            let reason = match result {
+                Some(result) => never_given(operation, result, value),
+                None => unread(operation, value),
+            };
+            if let Some(reason) = reason {
                 context.warn_key(&matches_at.item(index), Caution::NoEffect { reason });
             }
         }
