@@ -7,6 +7,7 @@
 
 pub(crate) mod aggregate;
 pub(crate) mod binary;
+pub(crate) mod elementary;
 pub(crate) mod env;
 pub(crate) mod error;
 pub(crate) mod function;

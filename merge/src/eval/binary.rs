@@ -125,16 +125,15 @@ async fn minus(env: &Env<'_>, floats: &mut [f64]) {
 
 /// Applies the operation to `own` in place.
 async fn scalars(env: &Env<'_>, operation: Operation, own: &mut [f64], other: &[f64]) {
-    let pieces = own
-        .chunks_mut(STEPS_AT_ONCE)
-        .zip(other.chunks(STEPS_AT_ONCE));
-    for (own, other) in pieces {
+    let units = operation.operator.units();
+    let at_once = 2 * STEPS_AT_ONCE / units;
+    for (own, other) in own.chunks_mut(at_once).zip(other.chunks(at_once)) {
         if env.watch.is_on() {
             env.watch.note(operation.has_tie(own, other));
             env.pace.spend(2 * own.len()).await;
         }
         operation.apply(own, other);
-        env.pace.spend(2 * own.len()).await;
+        env.pace.spend(units * own.len()).await;
     }
 }
 

@@ -18,6 +18,7 @@ mod scalar;
 mod settle;
 mod sort;
 
+use super::elementary;
 use super::env::Env;
 use super::error::{EvalError, Outcome};
 use super::tie;
@@ -46,12 +47,13 @@ pub(crate) async fn call<'a>(
         return Err(unknown(function));
     }
     let mut given = Arguments::new(arguments);
-    if let Some(elementary) = math::elementary(function) {
+    if let Some(elementary) = elementary::function(function) {
         let watch = &env.watch;
         let series = math::map(
             env,
             given.vector(),
             math::OnHistogram::Elementary,
+            elementary::units(function),
             |_, x| {
                 if watch.is_on() {
                     watch.note(tie::is_steep_at(function, x));
@@ -64,10 +66,16 @@ pub(crate) async fn call<'a>(
     if let Some(part) = clock::date_part(function) {
         return match given.next() {
             Some(Value::Vector(series)) => {
-                let made = math::map(env, series, math::OnHistogram::Other, |_, seconds| {
-                    env.watch.note(tie::is_at_second(seconds));
-                    part(clock::Date::of(seconds))
-                });
+                let made = math::map(
+                    env,
+                    series,
+                    math::OnHistogram::Other,
+                    math::SIMPLE,
+                    |_, seconds| {
+                        env.watch.note(tie::is_at_second(seconds));
+                        part(clock::Date::of(seconds))
+                    },
+                );
                 unnamed(env, made.await?).await
             }
             _ => clock::now(env, grid, part).await,

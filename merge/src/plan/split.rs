@@ -502,11 +502,15 @@ impl Splitter<'_> {
     }
 
     /// Asks any group for the query as it was written, where it costs little: at the beginning of
-    /// time. Returns the part's index.
+    /// time. Servers word a refusal by the endpoint. Returns the part's index.
     fn check(&mut self) -> usize {
-        let mut plan = Plan::pick(&Endpoint::Query);
+        let (endpoint, window) = match self.is_instant {
+            true => (Endpoint::Query, Window::Instant(0)),
+            false => (Endpoint::QueryRange, Window::Range(Grid::instant(0))),
+        };
+        let mut plan = Plan::pick(&endpoint);
         plan.variants[0].name = "check";
-        plan.variants[0].window = Some(Window::Instant(0));
+        plan.variants[0].window = Some(window);
         let first_variant = self.variants;
         self.variants += 1;
         self.parts.push(Part {

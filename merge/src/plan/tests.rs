@@ -483,6 +483,15 @@ fn parts_stand_on_the_steps_that_need_them() {
 }
 
 /// Servers give at most 11,000 steps at once.
+/// Servers word a refusal by the endpoint that was asked.
+#[test]
+fn a_query_is_shown_to_a_server_at_its_own_endpoint() {
+    let query = "mad_over_time(sum(a)[5m:1m])";
+    let shown = |plan: &Plan| windows(plan).last().copied();
+    assert_eq!(shown(&instant(query)), Some(Window::Instant(0)));
+    assert_eq!(shown(&range(query)), Some(Window::Range(Grid::instant(0))));
+}
+
 #[test]
 fn long_grids_are_cut() {
     let plan = instant("max_over_time(sum(a)[10h:1s])");

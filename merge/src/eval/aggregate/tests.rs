@@ -145,6 +145,15 @@ fn top_of_an_instant() {
         assert_eq!(top(version(3, 5), query), new, "{query}");
         assert_eq!(top(version(2, 42), query), old, "{query}");
     }
+    // Of nothing but NaN the old ones keep the last.
+    let data = "t{i=1} NaN\nt{i=2} NaN\nt{i=3} NaN\nt{i=4} NaN";
+    let top = |dialect, query: &str| -> Vec<String> { run(dialect, data, query).0.unwrap() };
+    for (query, new, old) in [("topk(1, t)", "1", "4"), ("bottomk(1, t)", "1", "4")] {
+        for (dialect, expected) in [(version(2, 43), new), (version(2, 42), old)] {
+            let expected = format!("{{__name__=t, i={expected}}} NaN");
+            assert_eq!(top(dialect, query), [expected], "{query}");
+        }
+    }
 }
 
 #[test]

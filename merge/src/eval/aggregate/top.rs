@@ -132,7 +132,9 @@ impl Heap {
             false => top < entry.0,
             true => top > entry.0,
         };
-        if !is_better && (!top.is_nan() || entry.0.is_nan()) {
+        // NaN gives way to a number; to another NaN only where the top is taken off.
+        let gives_way = top.is_nan() && (self.pops || !entry.0.is_nan());
+        if !is_better && !gives_way {
             return;
         }
         if self.pops && count > 1 {

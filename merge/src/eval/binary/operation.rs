@@ -1,8 +1,8 @@
 //! Arithmetic and comparisons, over columns.
 //!
-//! `%` keeps the sign of the dividend and `^` knows the special cases of IEEE 754, as the servers'
-//! library does.
+//! `%` keeps the sign of the dividend, as the servers' does.
 
+use crate::eval::elementary;
 use crate::eval::tie::are_close;
 use crate::eval::value::{ABSENT, is_absent};
 
@@ -52,6 +52,17 @@ impl Operator {
     pub(super) fn text(self) -> &'static str {
         let found = TEXTS.iter().find(|(_, operator)| *operator == self);
         found.map_or("", |(text, _)| text)
+    }
+
+    /// Units of work that one result takes at most. A remainder takes a step for each bit that the
+    /// exponents are apart.
+    pub(super) fn units(self) -> usize {
+        match self {
+            Self::Modulo => 256,
+            Self::Power => 2 * elementary::UNITS,
+            Self::Atan2 => elementary::UNITS,
+            _ => 2,
+        }
     }
 
     pub(super) fn is_comparison(self) -> bool {
@@ -115,8 +126,8 @@ impl Operation {
             Operator::Multiply => self.compute(own, other, |a, b| a * b),
             Operator::Divide => self.compute(own, other, |a, b| a / b),
             Operator::Modulo => self.compute(own, other, |a, b| a % b),
-            Operator::Power => self.compute(own, other, f64::powf),
-            Operator::Atan2 => self.compute(own, other, f64::atan2),
+            Operator::Power => self.compute(own, other, elementary::power),
+            Operator::Atan2 => self.compute(own, other, elementary::atan2),
             Operator::Equal => self.compare(own, other, |a, b| a == b),
             Operator::NotEqual => self.compare(own, other, |a, b| a != b),
             Operator::Greater => self.compare(own, other, |a, b| a > b),

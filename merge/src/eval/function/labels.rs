@@ -5,7 +5,7 @@
 //! they made zeros of histograms.
 
 use super::arguments::Arguments;
-use super::math::{self, OnHistogram};
+use super::math::{self, OnHistogram, SIMPLE};
 use super::pattern::Pattern;
 use super::settle::{self, Twice};
 use crate::eval::env::Env;
@@ -22,7 +22,10 @@ pub(super) async fn call<'a>(
 ) -> Outcome<Value<'a>> {
     let mut series = given.vector();
     if !env.dialect().is_at_least(2, 44) {
-        series = math::map(env, series, OnHistogram::Elementary, |_, value| value).await?;
+        series = math::map(env, series, OnHistogram::Elementary, SIMPLE, |_, value| {
+            value
+        })
+        .await?;
     }
     let target = given.text()?;
     match function {

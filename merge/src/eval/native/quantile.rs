@@ -4,6 +4,7 @@
 //! scale, but in the zero bucket and where bounds are custom.
 
 use super::{Histogram, View};
+use crate::eval::elementary::{exp2, log2};
 use crate::plan::Dialect;
 
 impl Histogram<'_> {
@@ -59,10 +60,10 @@ impl Histogram<'_> {
         if is_linear {
             return bucket.lower + (bucket.upper - bucket.lower) * part;
         }
-        let (low, high) = (bucket.lower.abs().log2(), bucket.upper.abs().log2());
+        let (low, high) = (log2(bucket.lower.abs()), log2(bucket.upper.abs()));
         match bucket.lower > 0.0 {
-            true => (low + (high - low) * part).exp2(),
-            false => -(high + (low - high) * (1.0 - part)).exp2(),
+            true => exp2(low + (high - low) * part),
+            false => -exp2(high + (low - high) * (1.0 - part)),
         }
     }
 
@@ -84,7 +85,7 @@ impl Histogram<'_> {
                 if bucket.lower >= limit {
                     *found = Some(rank);
                 } else if bucket.upper > limit {
-                    *found = Some(rank + bucket.count * self.part_below(&bucket, limit, dialect));
+                    *found = Some(rank + self.count_below(&bucket, limit, dialect));
                 }
             }
             if low.is_some() && high.is_some() {
@@ -100,20 +101,21 @@ impl Histogram<'_> {
         (within(high) - within(low)) / count
     }
 
-    /// Which part of a bucket is below `limit`, which lies in it.
-    fn part_below(&self, bucket: &View, limit: f64, dialect: Dialect) -> f64 {
+    /// How many of a bucket's observations are below `limit`, which lies in it.
+    fn count_below(&self, bucket: &View, limit: f64, dialect: Dialect) -> f64 {
         let is_linear = self.has_custom_bounds()
             || !dialect.is_at_least(3, 0)
             || (bucket.lower <= 0.0 && bucket.upper >= 0.0);
         if is_linear {
-            return (limit - bucket.lower) / (bucket.upper - bucket.lower);
+            return bucket.count * (limit - bucket.lower) / (bucket.upper - bucket.lower);
         }
-        let (low, high) = (bucket.lower.abs().log2(), bucket.upper.abs().log2());
-        let at = limit.abs().log2();
-        match limit > 0.0 {
+        let (low, high) = (log2(bucket.lower.abs()), log2(bucket.upper.abs()));
+        let at = log2(limit.abs());
+        let part = match limit > 0.0 {
             true => (at - low) / (high - low),
             false => 1.0 - (at - high) / (low - high),
-        }
+        };
+        bucket.count * part
     }
 
     /// A bucket around zero ends at zero where nothing is on one side of it.

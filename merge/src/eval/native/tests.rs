@@ -356,6 +356,10 @@ fn fractions() {
             );
         }
     }
+    // To the last bit: the count is multiplied first, then divided by the width.
+    let (bump, text) = (Bump::new(), object("3 1 | 0 0 3 3"));
+    let found = read(&bump, &text).fraction(-1.0, 0.1, OLD);
+    assert_eq!(found, 0.033_333_333_333_333_34);
 }
 
 #[test]
