@@ -51,6 +51,7 @@ mod reduce;
 mod sample;
 mod series;
 mod split;
+mod stats;
 mod strategy;
 mod write;
 

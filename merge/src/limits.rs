@@ -39,6 +39,8 @@ pub const SAMPLE_BYTES_MAX: usize = 128 * KIB;
 pub const HISTOGRAMS_PER_SERIES_MAX: usize = 100_000;
 /// Most bytes of a string such as a warning, a label value in a list, or an error text.
 pub const STRING_BYTES_MAX: usize = 256 * KIB;
+/// Most bytes of a number that is read for itself, such as one of `data.stats`.
+pub const NUMBER_BYTES_MAX: usize = 400;
 /// Most distinct warnings (and infos) that an answer carries.
 pub const WARNINGS_MAX: usize = 256;
 /// Deepest nesting inside one histogram sample; Prometheus writes 4.

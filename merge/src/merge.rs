@@ -27,6 +27,7 @@ use crate::plan::{Endpoint, Keep, Plan};
 use crate::reduce::{Origin, Reducer, Rules};
 use crate::sample::Points;
 use crate::series::{Parsed, ResultKind, Series};
+use crate::stats::Stats;
 use crate::write::{Output, write_labels, write_string};
 use document::Reader;
 use order::{Run, Sorter};
@@ -110,6 +111,7 @@ pub struct Merge<'a> {
     merged: Merged,
     warnings: Vec<String>,
     infos: Vec<String>,
+    stats: Option<Stats>,
 }
 
 impl<'a> Merge<'a> {
@@ -177,6 +179,7 @@ impl<'a> Merge<'a> {
             merged: Merged::default(),
             warnings: Vec::new(),
             infos: Vec::new(),
+            stats: None,
         }
     }
 

@@ -22,6 +22,7 @@ use crate::limits::{LABEL_BYTES_MAX, SERIES_PER_ANSWER_MAX, STRING_BYTES_MAX};
 use crate::sample::Points;
 use crate::series::{Parsed, ResultKind, Series};
 use crate::split::{self, Skip};
+use crate::stats::Section;
 use samples::Samples;
 
 /// Where the reader stands.
@@ -40,6 +41,10 @@ enum State {
     Samples(Field),
     /// In `data`, an array of strings or label objects.
     List,
+    /// In `data.stats`.
+    Stats,
+    /// In an object of numbers in `data.stats`.
+    Numbers(Section),
     /// In `warnings` (or `infos`).
     Texts {
         are_infos: bool,
@@ -63,6 +68,8 @@ enum Around {
     Top,
     Data,
     Series,
+    Stats,
+    Numbers(Section),
 }
 
 /// A series being read.
@@ -122,6 +129,8 @@ impl<'a> Reader<'a> {
                 State::Series => self.series()?,
                 State::Samples(field) => self.samples(field, units - (self.at - start))?,
                 State::List => self.list()?,
+                State::Stats => self.stats()?,
+                State::Numbers(section) => self.numbers(section)?,
                 State::Texts { are_infos } => self.texts(are_infos)?,
                 State::Skip(skip, around) => self.skip(skip, around, units - (self.at - start))?,
                 State::End => {
@@ -280,6 +289,8 @@ impl<'a> Reader<'a> {
                 Around::Top => State::Top,
                 Around::Data => State::Data,
                 Around::Series => State::Series,
+                Around::Stats => State::Stats,
+                Around::Numbers(section) => State::Numbers(section),
             });
         } else {
             self.state = State::Skip(skip, around);

@@ -3,6 +3,7 @@
 use crate::document::Part;
 use crate::labels::LabelSet;
 use crate::sample::{Histogram, Points};
+use crate::stats::Stats;
 
 /// One series of an answer. The metadata paths use it too: a label set without samples, or a
 /// string as the value of one label without a name.
@@ -51,6 +52,8 @@ pub(crate) struct Parsed<'a> {
     pub(crate) samples: u64,
     pub(crate) warnings: Vec<String>,
     pub(crate) infos: Vec<String>,
+    /// Boxed, since few ask for it.
+    pub(crate) stats: Option<Box<Stats>>,
     /// The items of a document.
     pub(crate) part: Part<'a>,
 }

@@ -8,6 +8,7 @@ use super::pace::Pace;
 use super::tie::Watch;
 use crate::limits::WARNINGS_MAX;
 use crate::plan::{Clock, Dialect};
+use crate::stats::Stats;
 
 /// The surroundings of an evaluation.
 #[derive(Debug)]
@@ -24,6 +25,8 @@ pub(crate) struct Env<'a> {
 pub(crate) struct Notes {
     pub(crate) warnings: Vec<String>,
     pub(crate) infos: Vec<String>,
+    /// Of the servers that were asked for the parts.
+    pub(crate) stats: Option<Stats>,
 }
 
 impl Env<'_> {
@@ -47,6 +50,14 @@ impl Env<'_> {
         }
         for text in infos {
             note(&mut notes.infos, text);
+        }
+    }
+
+    /// Adds what a part's servers say of their work.
+    pub(crate) fn count(&self, stats: Option<&Stats>) {
+        if let Some(stats) = stats {
+            let mut notes = self.notes.borrow_mut();
+            notes.stats.get_or_insert_default().add_all(stats);
         }
     }
 

@@ -30,6 +30,7 @@ pub(super) async fn collect<'a>(
     }
     let parsed = reader.finish(200).map_err(failed)?;
     env.pass_on(parsed.warnings, parsed.infos);
+    env.count(parsed.stats.as_deref());
     let mut samples = Vec::with_capacity(parsed.series.len());
     for series in &parsed.series {
         let mut floats = Vec::new();

@@ -77,6 +77,21 @@ fn parts_are_merged_and_the_rest_is_evaluated() {
     assert_eq!((merged.series, merged.samples), (4, 4));
 }
 
+#[test]
+fn stats_of_all_parts_are_added_up() {
+    let plan = planned("sum(a) / sum(b)");
+    let (_, text) = executed(&plan, &MergeOptions::default(), |group, variant| {
+        let (status, body) = one(1);
+        let samples = 10 * group + variant;
+        let stats = format!(r#"],"stats":{{"samples":{{"peakSamples":{samples}}}}}}}}}"#);
+        (status, body.replace("]}}", &stats))
+    });
+    assert_eq!(
+        text,
+        r#"{"status":"success","data":{"resultType":"vector","result":[{"metric":{},"value":[1700000000,"1"]}],"stats":{"timings":{},"samples":{"peakSamples":22}}}}"#
+    );
+}
+
 /// Windows of one part follow each other, and a series may miss from any.
 #[test]
 fn windows_are_joined() {

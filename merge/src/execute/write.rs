@@ -76,6 +76,9 @@ pub(super) async fn write(
             out.put(b"]");
         }
     }
+    if let Some(stats) = &env.notes.borrow().stats {
+        stats.write(out.room());
+    }
     out.put(b"}");
     Ok(out.finish())
 }

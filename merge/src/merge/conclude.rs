@@ -206,12 +206,13 @@ impl<'a> Merge<'a> {
         }
     }
 
-    /// Collects the members' warnings and infos, in pool order, each text once.
+    /// Collects the members' warnings and infos, in pool order, each text once, and their stats.
     fn collect_member_texts(&mut self) {
         let Self {
             slots,
             warnings,
             infos,
+            stats,
             ..
         } = self;
         for state in slots.iter_mut() {
@@ -227,6 +228,9 @@ impl<'a> Merge<'a> {
                         to.push(text);
                     }
                 }
+            }
+            if let Some(of_member) = parsed.stats.take() {
+                stats.get_or_insert_default().add_all(&of_member);
             }
         }
     }
@@ -310,17 +314,16 @@ impl<'a> Merge<'a> {
         if let Some(pair) = chosen {
             self.output.put(pair.text);
         }
-        self.output.put(b"}");
+        self.close_data();
         self.close_envelope();
     }
 
     /// All label sets are written: ends the answer.
     pub(super) fn conclude_writing(&mut self) {
-        self.output.put(if self.kind == ResultKind::List {
-            b"]"
-        } else {
-            b"]}"
-        });
+        self.output.put(b"]");
+        if self.kind != ResultKind::List {
+            self.close_data();
+        }
         self.note_doubts();
         self.merged.group_conflicts = self.reducer.doubts.group_conflicts;
         for event in &mut self.merged.events {
@@ -419,6 +422,15 @@ impl<'a> Merge<'a> {
         self.merged.status = 422;
         self.output.put(&error_body("execution", text, &[]));
         self.phase = Phase::Done;
+    }
+
+    /// Ends `data`, an object.
+    fn close_data(&mut self) {
+        let room = self.output.room();
+        if let Some(stats) = &self.stats {
+            stats.write(room);
+        }
+        room.push(b'}');
     }
 
     pub(super) fn close_envelope(&mut self) {

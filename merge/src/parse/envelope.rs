@@ -2,9 +2,10 @@
 
 use super::{Around, Outcome, Reader, State};
 use crate::error::MemberFailure;
-use crate::limits::{STRING_BYTES_MAX, WARNINGS_MAX};
+use crate::limits::{NUMBER_BYTES_MAX, STRING_BYTES_MAX, WARNINGS_MAX};
 use crate::series::{Pair, ResultKind};
 use crate::split;
+use crate::stats::Section;
 
 /// The envelope's own fields.
 #[derive(Debug, Default)]
@@ -100,8 +101,47 @@ impl<'a> Reader<'a> {
             // `null` stands for an empty result.
             ("result", Some(b'n')) => self.begin_skip(Around::Data),
             ("result", _) => return Err(self.bad("expected an array of results")),
+            ("stats", Some(b'{')) => {
+                self.parsed.stats.get_or_insert_default();
+                self.enter(State::Stats);
+            }
             _ => self.begin_skip(Around::Data),
         }
+        Ok(())
+    }
+
+    pub(super) fn stats(&mut self) -> Outcome<()> {
+        let Some(key) = self.next_key()? else {
+            self.leave_to(State::Data);
+            return Ok(());
+        };
+        match (Section::read(key), self.peek()) {
+            (Some(section), Some(b'{')) => self.enter(State::Numbers(section)),
+            _ => self.begin_skip(Around::Stats),
+        }
+        Ok(())
+    }
+
+    pub(super) fn numbers(&mut self, section: Section) -> Outcome<()> {
+        let Some(key) = self.next_key()? else {
+            self.leave_to(State::Stats);
+            return Ok(());
+        };
+        let Some(b'-' | b'0'..=b'9') = self.peek() else {
+            self.begin_skip(Around::Numbers(section));
+            return Ok(());
+        };
+        let text = self.value(NUMBER_BYTES_MAX, "length of a number")?;
+        let number = std::str::from_utf8(text)
+            .ok()
+            .and_then(|text| text.parse().ok());
+        let Some(number) = number.filter(|number: &f64| number.is_finite()) else {
+            return Err(self.bad("bad number"));
+        };
+        self.parsed
+            .stats
+            .get_or_insert_default()
+            .add(section, key, number);
         Ok(())
     }
 

@@ -42,6 +42,11 @@ fn show(parsed: &Parsed<'_>) -> String {
     for text in parsed.warnings.iter().chain(&parsed.infos) {
         out += &format!("!{text}");
     }
+    if let Some(stats) = &parsed.stats {
+        let mut text = Vec::new();
+        stats.write(&mut text);
+        out += std::str::from_utf8(&text).unwrap();
+    }
     if !parsed.is_sorted {
         out += " unsorted";
     }
@@ -109,9 +114,37 @@ fn reads_series() {
             r#" { "data" : { "result" : [ { "metric" : { "a" : "b" } , "value" : [ 1 , "2" ] } ] ,
                "resultType" : "vector" , "stats" : { "x" : [ ] } } , "status" : "success" } "#
                 .to_owned(),
-            r#"a=b;[1,"2"]|"#,
+            r#"a=b;[1,"2"]|,"stats":{"timings":{},"samples":{}}"#,
         ),
     ]);
+}
+
+#[test]
+fn reads_stats() {
+    let body = |stats: &str| {
+        format!(
+            r#"{{"status":"success","data":{{"resultType":"vector","result":[],"stats":{stats}}}}}"#
+        )
+    };
+    assert_reads(&[
+        (
+            body(
+                r#"{"timings":{"evalTotalTime":6.71e-07,"x":null,"y":{"z":[1]}},"more":[{}],
+                    "samples" : { "peakSamples" : 60 , "totalQueryableSamplesPerStep":[[1,2],[3,4]] } }"#,
+            ),
+            r#","stats":{"timings":{"evalTotalTime":0.000000671},"samples":{"peakSamples":60}}"#,
+        ),
+        (body("null"), ""),
+        (body("{}"), r#","stats":{"timings":{},"samples":{}}"#),
+    ]);
+    for bad in [
+        r#"{"timings":{"a":1e999}}"#,
+        r#"{"timings":{"a":1.2.3}}"#,
+        r#"{"timings":{"a":-}}"#,
+        r#"{"samples":{"a":1"#,
+    ] {
+        assert!(read(body(bad).as_bytes(), 7).is_err(), "{bad}");
+    }
 }
 
 #[test]

@@ -188,10 +188,6 @@ impl ApiRequest {
         for name in self.trim().withheld {
             request.remove(name);
         }
-        if matches!(self.endpoint, Endpoint::Query | Endpoint::QueryRange) {
-            // They are about the whole answer: no member has that.
-            request.remove("stats");
-        }
         let Some(window) = variant.window else {
             return request;
         };
@@ -315,7 +311,7 @@ mod tests {
         };
         assert_eq!(
             asked(Endpoint::Query, "query=a&limit=3&stats=all&x=1"),
-            "query=a&x=1"
+            "query=a&stats=all&x=1"
         );
         // A server says better what is wrong with it.
         assert_eq!(asked(Endpoint::Query, "query=a&limit=x"), "query=a&limit=x");
@@ -345,13 +341,13 @@ mod tests {
             assert_eq!(request.of_variant(&variant, 7).get("query"), Some("other"));
             request.of_variant(&variant, 0)
         };
-        let whole = "query=sum%28a%29&start=60&end=120&step=15&timeout=5s&x=1";
+        let whole = "query=sum%28a%29&start=60&end=120&step=15&timeout=5s&stats=all&x=1";
         assert_eq!(variant(None, None).encoded(), whole);
         assert_eq!(variant(None, None).path(), None);
         let instant = variant(Some("a[1m]"), Some(Window::Instant(-1_500)));
         assert_eq!(
             instant.encoded(),
-            "query=a%5B1m%5D&timeout=5s&x=1&time=-1.500"
+            "query=a%5B1m%5D&timeout=5s&stats=all&x=1&time=-1.500"
         );
         assert_eq!(instant.endpoint, Endpoint::Query);
         assert_eq!(instant.path(), Some("/api/v1/query"));
@@ -360,7 +356,10 @@ mod tests {
         let grid = Grid::range(60_000, 90_500, 15_000);
         let range = variant(Some("a"), Some(Window::Range(grid)));
         let times = "start=60.000&end=90.000&step=15000ms";
-        assert_eq!(range.encoded(), format!("query=a&timeout=5s&x=1&{times}"));
+        assert_eq!(
+            range.encoded(),
+            format!("query=a&timeout=5s&stats=all&x=1&{times}")
+        );
         assert_eq!(range.path(), Some("/api/v1/query_range"));
         assert_eq!(
             (range.range(), range.grid().map(|(grid, _)| grid.count)),

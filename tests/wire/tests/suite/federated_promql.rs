@@ -48,8 +48,16 @@ fn server(name: &'static str, version: &'static str, values: &'static [(&str, &s
             }
             (_, None) => matrix(&[]),
         };
-        (200, body)
+        (200, with_stats(parameters, body))
     })
+}
+
+/// Adds what a server says of its work, if it is asked for.
+fn with_stats(parameters: &Parameters, body: String) -> String {
+    match parameters.get("stats") {
+        Some(_) => body.replace("]}}", r#"],"stats":{"samples":{"peakSamples":3}}}}"#),
+        None => body,
+    }
 }
 
 /// A vector of this time, as a server writes it.
@@ -102,6 +110,9 @@ fn a_ratio_of_sums_is_asked_for_in_parts_and_divided_here() {
         answer.text()
     );
     assert_eq!(body(&answer)["warnings"], Value::Null);
+    // Two parts of two servers.
+    let stats = json!({"timings": {}, "samples": {"peakSamples": 12}});
+    assert_eq!(body(&answer)["data"]["stats"], stats);
     for server in &servers {
         let mut asked = Vec::new();
         for request in queries(server) {
@@ -111,7 +122,7 @@ fn a_ratio_of_sums_is_asked_for_in_parts_and_divided_here() {
                 ("time", Some("1700000000.500")),
                 ("timeout", Some("5s")),
                 ("x", Some("1")),
-                ("stats", None),
+                ("stats", Some("all")),
                 ("limit", None),
             ] {
                 assert_eq!(parameters.get(name), value, "{name}");
