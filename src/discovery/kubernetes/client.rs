@@ -9,6 +9,7 @@ use std::fmt;
 use std::path::Path;
 use std::pin::Pin;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::{Context, Poll, ready};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -33,6 +34,8 @@ use crate::discovery::settings::Kubernetes;
 
 /// Most bytes of one page of a list.
 pub(super) const PAGE_BYTES_MAX: usize = 64 << 20;
+/// Most pages of one list: 100,000 objects.
+pub(super) const PAGES_MAX: usize = 200;
 /// Most bytes of one event of a watch. What etcd stores is at most 1.5 MiB.
 const EVENT_BYTES_MAX: usize = 8 << 20;
 /// Longest that a server may ask to be left alone.
@@ -361,6 +364,8 @@ pub(super) struct Guard {
     access: Arc<Access>,
     alive: Alive,
     last_start: Arc<Mutex<Option<Instant>>>,
+    /// Pages of the list that is being read.
+    pages: Arc<AtomicUsize>,
 }
 
 impl Guard {
@@ -370,24 +375,38 @@ impl Guard {
             access: Arc::clone(access),
             alive,
             last_start: Arc::default(),
+            pages: Arc::default(),
         };
         kube::Client::new(guard, access.namespace().unwrap_or_default())
     }
 
     async fn exchange(self, request: Request<Body>) -> Result<Response<Guarded>, BoxError> {
         let (head, _) = request.into_parts();
-        let is_watch = head
-            .uri
-            .query()
-            .is_some_and(|query| query.split('&').any(|pair| pair == "watch=true"));
-        if is_watch {
-            self.space_starts().await;
+        let query = head.uri.query().unwrap_or_default();
+        let is_watch = query.split('&').any(|pair| pair == "watch=true");
+        match is_watch {
+            true => self.space_starts().await,
+            false => self.count_page(query)?,
         }
         self.access.bucket.take().await;
         let limit = self.access.timeout;
         match tokio::time::timeout(limit, self.ask(&head, is_watch)).await {
             Ok(result) => Ok(result?),
             Err(_) => Err(Refused::new(format!("no answer within {limit:?}")).into()),
+        }
+    }
+
+    /// A list that never ends would be read for ever, and nothing be said of it.
+    fn count_page(&self, query: &str) -> Result<(), Refused> {
+        let is_first = !query.split('&').any(|pair| pair.starts_with("continue="));
+        if is_first {
+            self.pages.store(0, Ordering::Relaxed);
+        }
+        match self.pages.fetch_add(1, Ordering::Relaxed) < PAGES_MAX {
+            true => Ok(()),
+            false => Err(Refused::new(format!(
+                "more than {PAGES_MAX} pages; narrow the query or the discoverer"
+            ))),
         }
     }
 

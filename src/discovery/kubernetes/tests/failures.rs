@@ -396,3 +396,21 @@ async fn the_preflight_asks_for_the_version() {
     let failed = preflight(&world.connection).await.unwrap_err();
     assert!(failed.reason.starts_with("GET /version: "), "{failed}");
 }
+
+#[tokio::test]
+async fn a_list_without_an_end_is_given_up() {
+    let world = World::new().await;
+    world.sim.put(SLICES, slice("a", &[1]));
+    let body = json!({
+        "kind": "EndpointSliceList", "apiVersion": "discovery.k8s.io/v1", "items": [],
+        "metadata": {"resourceVersion": "1", "continue": "more"},
+    });
+    world
+        .sim
+        .faults(|faults| faults.list_body = Some(body.to_string()));
+    let mut source = world.source(slices_query());
+    let failed = read(&mut source).await.unwrap_err();
+    assert!(failed.reason.contains("more than 200 pages"), "{failed}");
+    world.sim.faults(|faults| faults.list_body = None);
+    until_names(&mut source, &["pod-1"]).await;
+}
