@@ -42,6 +42,8 @@ pub(crate) struct PartData<'a> {
     /// Sums of numbers that are not whole, added up in parts: their last bits may be others than
     /// those of one server.
     pub(crate) is_in_parts: bool,
+    /// Series that groups made of others: their order is not that of one server.
+    pub(crate) is_aggregated: bool,
 }
 
 /// The merged answers of a plan's parts, by index.
@@ -78,6 +80,8 @@ pub(crate) fn evaluate<'e, 'a: 'e>(
                 };
                 let input = evaluate(env, parts, grid, &aggregate.input).await?;
                 let input = input.into_vector();
+                let is_ours = has_part(parts, &aggregate.input, |part| part.is_aggregated);
+                env.watch.set_order(is_ours);
                 if matches!(aggregate.operator, "stddev" | "stdvar") {
                     env.watch.set(is_in_parts(parts, &aggregate.input));
                     tie::note_among(env, &input).await;
@@ -246,8 +250,12 @@ async fn call<'a>(
 
 /// Whether sums that were computed in parts are in it.
 fn is_in_parts(parts: &Parts<'_>, node: &Node) -> bool {
+    has_part(parts, node, |part| part.is_in_parts)
+}
+
+fn has_part(parts: &Parts<'_>, node: &Node, is_wanted: impl Fn(&PartData<'_>) -> bool) -> bool {
     let is_one = |node: &Node| match node {
-        Node::Part { index, .. } => parts.get(*index).is_some_and(|part| part.is_in_parts),
+        Node::Part { index, .. } => parts.get(*index).is_some_and(&is_wanted),
         _ => false,
     };
     node.find(&is_one).is_some()

@@ -42,6 +42,10 @@ type Work<'a> = Pin<Box<dyn Future<Output = Result<Said, EvalError>> + 'a>>;
 const TIE: &str = "the last bits of sums that the replica groups computed decide, and those may be \
                    others than one server's";
 
+/// What is said where the order of series decides and nobody looks closer.
+const ORDER: &str = "equal values compete, and which of them one server chooses depends on the order \
+                     of its series";
+
 /// A plan with parts.
 struct Evaluation<'a> {
     arena: &'a Arena,
@@ -59,6 +63,8 @@ struct Evaluation<'a> {
 struct Said {
     /// The last bits of sums that were computed in parts decide.
     has_tie: bool,
+    /// The order of series that groups made decides.
+    has_order_tie: bool,
     body: Vec<Vec<u8>>,
     warnings: Vec<String>,
     infos: Vec<String>,
@@ -351,6 +357,10 @@ impl<'a> Evaluation<'a> {
                     self.merged.retry.get_or_insert(Retry::Tie);
                     self.merged.inexact.push(TIE.to_owned());
                 }
+                if said.has_order_tie {
+                    self.merged.retry.get_or_insert(Retry::Order);
+                    self.merged.inexact.push(ORDER.to_owned());
+                }
                 for reason in &self.merged.inexact {
                     let text = format!("{}{reason}", self.options.warning_prefix);
                     if !said.warnings.contains(&text) {
@@ -430,6 +440,7 @@ async fn work<'a>(
             samples,
             windows: source.windows,
             is_in_parts: are_rounded[source.parts.clone()].contains(&true),
+            is_aggregated: source.is_aggregated,
         });
     }
     let value = evaluate(&env, &parts, local.clock.grid, &local.tree).await?;
@@ -437,6 +448,7 @@ async fn work<'a>(
     let notes = env.notes.take();
     Ok(Said {
         has_tie: env.watch.is_found(),
+        has_order_tie: env.watch.is_order_found(),
         body,
         warnings: placed(&local.text, &notes.warnings),
         infos: placed(&local.text, &notes.infos),

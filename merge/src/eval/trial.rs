@@ -72,6 +72,7 @@ fn with_parts<'a>(bump: &'a Bump, node: Node, data: &str, parts: &mut Parts<'a>)
                 samples: samples.map(|line| series(bump, line)).collect(),
                 windows: None,
                 is_in_parts: false,
+                is_aggregated: false,
             });
             Node::Part {
                 index: parts.len() - 1,

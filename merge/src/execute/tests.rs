@@ -362,6 +362,44 @@ fn ties_of_sums_in_parts_ask_for_a_second_plan() {
     }
 }
 
+/// Equal values compete where groups have put the series in an order of their own.
+#[test]
+fn order_that_decides_asks_for_a_second_plan() {
+    let cases: [(&str, [&str; 3], bool); 12] = [
+        ("topk(2, sum by (a) (x))", ["1", "1", "1"], true),
+        ("bottomk(2, sum by (a) (x))", ["1", "1", "1"], true),
+        ("topk(2, sum by (a) (x))", ["3", "2", "1"], false),
+        ("topk(2, sum by (a) (x))", ["3", "3", "1"], false),
+        ("topk(2, sum by (a) (x))", ["3", "1", "1"], true),
+        ("topk(3, sum by (a) (x))", ["1", "1", "1"], false),
+        ("topk(1, max by (a) (x) + 1)", ["2", "NaN", "NaN"], false),
+        ("topk(1, max by (a) (x) + 1)", ["NaN", "NaN", "NaN"], true),
+        ("limitk(2, count by (a) (x))", ["3", "2", "1"], true),
+        ("limitk(3, count by (a) (x))", ["3", "2", "1"], false),
+        // The order of selectors is that of their labels.
+        ("topk(2, x)", ["1", "1", "1"], false),
+        ("topk(2, rate(x[5m]) * 2)", ["1", "1", "1"], false),
+    ];
+    for (query, values, expected) in cases {
+        let plan = planned(query);
+        let (merged, text) = executed(&plan, &MergeOptions::default(), |group, _| {
+            let series = values.iter().zip(["p", "q", "r"]).map(|(value, label)| {
+                format!(r#"{{"metric":{{"a":"{label}"}},"value":[1700000000,"{value}"]}}"#)
+            });
+            let series: Vec<String> = series.collect();
+            vector(
+                if group == 0 { &series[..] } else { &[] }
+                    .join(",")
+                    .as_str(),
+            )
+        });
+        assert_eq!(merged.status, 200, "{query} {text}");
+        let retry = expected.then_some(Retry::Order);
+        assert_eq!(merged.retry, retry, "{query} {values:?} {text}");
+        assert_eq!(text.contains("equal values compete"), expected, "{query}");
+    }
+}
+
 /// The same of the steps of ranges, and among series.
 #[test]
 fn ties_in_ranges_ask_for_a_second_plan() {

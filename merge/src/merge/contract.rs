@@ -176,9 +176,13 @@ pub enum Retry {
     /// Sums of replica groups were compared, or the like, and their last bits decide.
     #[error("the last bits of a sum decide")]
     Tie,
-    /// Smallest or largest of several zeros that differ in sign: the first series' is due.
-    #[error("zeros of both signs were compared")]
+    /// Smallest or largest of several zeros that differ in sign, where the first series' is due, or
+    /// a mean of negative ones.
+    #[error("the sign of a zero is in doubt")]
     Zeros,
+    /// Equal values compete, and the order of series that groups made is not that of one server.
+    #[error("the order of series decides between equal values")]
+    Order,
     /// Several groups have a series, and each may have a part of its samples.
     #[error("several replica groups have samples of one series")]
     Shared,
@@ -188,17 +192,20 @@ impl Retry {
     /// How the second plan is made. It is of use where the first was less careful.
     pub fn care(self) -> Care {
         match self {
-            Self::Histograms | Self::Overflow | Self::Cancelled | Self::Tie | Self::Zeros => {
-                Care::Aggregates
-            }
+            Self::Histograms
+            | Self::Overflow
+            | Self::Cancelled
+            | Self::Tie
+            | Self::Zeros
+            | Self::Order => Care::Aggregates,
             Self::Shared => Care::Samples,
         }
     }
 
     /// Whether the answer that asks is better than none, should the second plan fail: it differs by
-    /// what rounding does.
+    /// what rounding does, or has an equal value in place of another.
     pub fn may_fail(self) -> bool {
-        self == Self::Tie
+        matches!(self, Self::Tie | Self::Order)
     }
 }
 

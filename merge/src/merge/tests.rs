@@ -1,6 +1,7 @@
 //! One row per contract sentence of the merge.
 
 mod doubts;
+mod stats;
 
 use super::*;
 use crate::limits::ARENA_BYTES_DEFAULT;
@@ -548,27 +549,6 @@ fn member_warnings_come_first_and_once() {
     assert_eq!(merged.warnings[..3], ["one", "same", "two"]);
     assert_eq!(merged.warnings.len(), 4);
     assert!(text.ends_with(r#"],"infos":["i"]}"#), "{text}");
-}
-
-#[test]
-fn stats_of_all_members_are_added_up() {
-    let body = |kind: &str, result: &str, samples: usize| {
-        format!(
-            r#"{{"status":"success","data":{{"resultType":"{kind}","result":{result},"stats":{{"timings":{{"evalTotalTime":0.5}},"samples":{{"peakSamples":{samples}}}}}}}}}"#
-        )
-    };
-    for (query, kind, result) in [
-        ("x", "vector", "[]"),
-        ("x", "matrix", "[]"),
-        ("1", "scalar", r#"[1,"1"]"#),
-    ] {
-        let (first, second) = (body(kind, result, 3), body(kind, result, 4));
-        let (_, text) = merge(query, &two(), &[Body(200, &first), Body(200, &second)]);
-        let expected = format!(
-            r#""result":{result},"stats":{{"timings":{{"evalTotalTime":1}},"samples":{{"peakSamples":7}}}}}}"#
-        );
-        assert!(text.contains(&expected), "{text}");
-    }
 }
 
 /// Decision 25: a dedup of doubtful series says so, and only then.

@@ -2,6 +2,29 @@
 
 use crate::query::{MatchOperator, Matcher, Node, Selector, When};
 
+/// Whether `tree` asks for labels at another time than its own: those of a vector with `offset` or
+/// `@`.
+pub(super) fn is_at_another_time(tree: &Node) -> bool {
+    let is_one = |node: &Node| match node {
+        Node::Call {
+            function: "info",
+            arguments,
+        } => arguments
+            .first()
+            .and_then(first_selector)
+            .is_some_and(|first| first.when != When::default()),
+        _ => false,
+    };
+    tree.find(&is_one).is_some()
+}
+
+fn first_selector(node: &Node) -> Option<&Selector> {
+    match node.find(&|node| matches!(node, Node::Selector(_))) {
+        Some(Node::Selector(first)) => Some(first),
+        _ => None,
+    }
+}
+
 /// The arguments of `info` as they are fetched: the info series, `target_info` where no other are
 /// named, at the time of the first selector of the vector. Of one metric the times of the samples
 /// are asked for, since the newest one counts.
@@ -24,8 +47,7 @@ pub(super) fn info_arguments(arguments: &[Node]) -> Vec<Node> {
         });
     }
     let input = arguments.first();
-    let first = input.and_then(|input| input.find(&|node| matches!(node, Node::Selector(_))));
-    if let Some(Node::Selector(first)) = first {
+    if let Some(first) = input.and_then(first_selector) {
         selector.when = first.when;
     }
     let mut names = selector.matchers.iter().filter(is_name);

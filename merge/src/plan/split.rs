@@ -7,7 +7,7 @@
 use std::ops::Range;
 use std::time::Duration;
 
-use super::info::info_arguments;
+use super::info::{info_arguments, is_at_another_time};
 use super::inject::Injected;
 use super::push::{Pushed, push};
 use super::reach::Reacher;
@@ -53,6 +53,8 @@ pub(crate) struct Source {
     pub(crate) windows: Option<Windows>,
     /// How many steps it stands on; 0 of raw samples.
     pub(crate) steps: usize,
+    /// Whether the groups aggregate: the order of the series is then not that of one server.
+    pub(crate) is_aggregated: bool,
     /// Why no more than this is left to the servers.
     pub(crate) why: String,
 }
@@ -79,6 +81,7 @@ pub(super) fn split(
         windows: 0,
         undecided: false,
         is_rounded: false,
+        is_ordered: false,
     };
     let local = splitter.root(tree);
     let check = (!is_plain(text, tree)).then(|| splitter.check());
@@ -89,6 +92,9 @@ pub(super) fn split(
             .extend(label.map(|label| super::PlanWarning::InjectedLabel {
                 label: label.to_owned(),
             }));
+    }
+    if is_at_another_time(tree) {
+        plan.warnings.push(super::PlanWarning::InfoAtAnotherTime);
     }
     if splitter.windows > WINDOWS_MAX {
         plan.variants.clear();
@@ -132,6 +138,9 @@ struct Splitter<'o> {
     undecided: bool,
     /// Below an operation that makes the last bits of a number count.
     is_rounded: bool,
+    /// Below an aggregation that chooses among equal values by the order of series: nothing may
+    /// change that.
+    is_ordered: bool,
 }
 
 /// Whether the operation may turn a difference in the last bits of its operand into another
@@ -160,6 +169,17 @@ fn rounds(node: &Node, dialect: Dialect) -> bool {
         },
         _ => false,
     }
+}
+
+/// Whether it chooses some of its series.
+fn chooses(node: &Node) -> bool {
+    let operators = ["topk", "bottomk", "limitk"];
+    matches!(node, Node::Aggregate(aggregate) if operators.contains(&aggregate.operator))
+}
+
+fn aggregates(node: &Node) -> bool {
+    let is_one = |node: &Node| matches!(node, Node::Aggregate(_));
+    node.find(&is_one).is_some()
 }
 
 /// Whether numbers of several series are added up in it.
@@ -210,13 +230,14 @@ impl Splitter<'_> {
     }
 
     fn node(&mut self, node: &Node, grid: &Grid) -> Node {
-        let outer = self.is_rounded;
+        let outer = (self.is_rounded, self.is_ordered);
         if let Some(part) = self.pushed(node, grid) {
             return part;
         }
         self.is_rounded |= rounds(node, self.clock.dialect);
+        self.is_ordered |= self.options.care >= Care::Aggregates && chooses(node);
         let made = self.taken_apart(node, grid);
-        self.is_rounded = outer;
+        (self.is_rounded, self.is_ordered) = outer;
         made
     }
 
@@ -349,7 +370,7 @@ impl Splitter<'_> {
     /// The part that asks for `node` at the steps of `grid`, if the groups may evaluate it.
     fn pushed(&mut self, node: &Node, grid: &Grid) -> Option<Node> {
         let is_leaf = matches!(node, Node::Number(_) | Node::Text(_) | Node::Part { .. });
-        if is_leaf || node.kind() == Kind::Matrix {
+        if is_leaf || node.kind() == Kind::Matrix || (self.is_ordered && aggregates(node)) {
             return None;
         }
         let pushed = push(node, &self.reacher, self.options, self.injected)?;
@@ -489,6 +510,7 @@ impl Splitter<'_> {
             parts: first..first + count,
             windows,
             steps,
+            is_aggregated: aggregates(node),
             why: self.why.clone(),
         };
         let same = self.sources.iter().position(|known| {

@@ -401,6 +401,40 @@ fn a_careful_plan_aggregates_here() {
     assert_eq!((count.strategy, count.is_local()), (Sum, false));
 }
 
+/// Which of equal values are chosen depends on the order of the series.
+#[test]
+fn a_careful_plan_keeps_the_order_of_what_is_chosen() {
+    let careful = PlanOptions {
+        care: Care::Aggregates,
+        ..at_noon()
+    };
+    for operator in ["topk", "bottomk", "limitk"] {
+        for inner in ["count by (a) (up)", "count_values(\"v\", up)"] {
+            let query = format!("{operator}(2, {inner})");
+            let plan = plan(&Endpoint::Query, Some(&query), &careful);
+            let asked: Vec<&str> = parts(&plan).into_iter().flat_map(|part| part.1).collect();
+            assert_eq!(asked[0], "up", "{query}");
+        }
+    }
+    let free = plan(&Endpoint::Query, Some("topk(2, up) + count(up)"), &careful);
+    assert_eq!(parts(&free)[1], (Sum, vec!["count(up)"]));
+}
+
+#[test]
+fn labels_of_another_time_are_warned_of() {
+    for (query, expected) in [
+        ("info(x)", false),
+        ("info(x, {__name__=\"y\"})", false),
+        ("info(rate(x[5m] offset 1m))", true),
+        ("sum(info(x @ 5))", true),
+        ("x offset 1m", false),
+    ] {
+        let warnings = instant(query).warnings;
+        let found = warnings.contains(&PlanWarning::InfoAtAnotherTime);
+        assert_eq!(found, expected, "{query}");
+    }
+}
+
 /// The second plan for series that turned out to lie in several groups.
 #[test]
 fn samples_of_shared_series_are_put_together_here() {

@@ -6,6 +6,12 @@ use super::Dialect;
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum PlanWarning {
+    /// `info` of series at another time than the query's.
+    #[error(
+        "info() of series at another time: servers look for labels between that time and the query's, \
+             which ringway does not follow exactly"
+    )]
+    InfoAtAnotherTime,
     /// A label that ringway adds to answers is asked for, and the servers do not have it.
     #[error(
         "label {label} is added to answers by ringway and unknown to the servers: to match or group by it \

@@ -29,6 +29,8 @@ pub(super) fn mean<'a>(row: &[RowSample<'a>], doubts: &mut Doubts) -> Combined<'
     doubts.has_infinite_mean |= sum.is_infinite();
     doubts.has_cancelled_sum |= is_cancelled(row, sum);
     let mean = sum / count;
+    // Which zero several of them come to depends on how a server adds up.
+    doubts.has_mixed_zeros |= mean == 0.0 && mean.is_sign_negative() && count > 1.0;
     // Servers add up means, not numbers.
     doubts.has_rounded_sum |= !are_small_whole(row) || !is_small_whole(mean);
     Combined::Number(first.head(), mean)

@@ -34,6 +34,7 @@ use crate::reply as answer;
 use crate::respond::Failure;
 use crate::serve::{self, Client};
 use gather::{Asking, Outcome};
+use refusal::Refusal;
 use request::{ApiRequest, Unreadable};
 pub(crate) use servers::Known;
 
@@ -79,7 +80,11 @@ pub(crate) async fn run(task: &Task<'_>, client: &mut Client) -> Result<(), Fail
         task.listener.body_progress_timeout,
     );
     pace.whole();
-    let request = read_request(task, client, &pace, (endpoint, &query)).await?;
+    let carried = seen.carried();
+    let request = read_request(task, client, &pace, (endpoint, &query, carried)).await?;
+    if carried == Carried::Parts {
+        return send(task, client, Refusal::of_parts().into_outcome(), &pace).await;
+    }
     let mut request = to_merge(task, alb, request, question::now())?;
     let wish = explain::wish(&mut request);
     client.watch.watch_peer(true);
@@ -108,7 +113,7 @@ async fn read_request(
     task: &Task<'_>,
     client: &mut Client,
     pace: &Pace<'_>,
-    (endpoint, query): (Endpoint, &[u8]),
+    (endpoint, query, carried): (Endpoint, &[u8], Carried),
 ) -> Result<ApiRequest, Failure> {
     let bound = Bound {
         bytes_max: task.listener.request_body_bytes_max.unwrap_or(u64::MAX),
@@ -116,7 +121,7 @@ async fn read_request(
         truncate: false,
     };
     let form = read_whole(client, pace, bound).await?.into_one();
-    match form.as_slice() {
+    match carried.form(&form) {
         b"" => read(endpoint, query, b""),
         form => {
             // Changed once: query and form together are the parameters.
@@ -170,9 +175,10 @@ pub(super) async fn reply<'v>(
         Some(endpoint) if !seen.has_body && gather::may_bypass(&task, alb, &endpoint, &query) => {
             return first_reply(question, merger, alb).await;
         }
+        Some(_) if seen.carried() == Carried::Parts => Refusal::of_parts().into_outcome(),
         Some(endpoint) => {
             let form = question.body.to_one();
-            let request = match form.as_slice() {
+            let request = match seen.carried().form(&form) {
                 b"" => read(endpoint, &query, b"")?,
                 form => {
                     let query = question.query.unwrap_or_default();
@@ -262,16 +268,43 @@ struct Seen<'a> {
     has_body: bool,
 }
 
+/// What of a body is read for parameters, as the servers do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Carried {
+    /// A form.
+    Form,
+    /// A form in parts, which servers read too.
+    Parts,
+    /// Anything else: the URL alone counts.
+    Nothing,
+}
+
+impl Carried {
+    fn form(self, body: &[u8]) -> &[u8] {
+        match self {
+            Self::Form => body,
+            Self::Parts | Self::Nothing => b"",
+        }
+    }
+}
+
 impl Seen<'_> {
     /// The path this request merges on, if it can be read for merging.
     fn mergeable(&self) -> Option<Endpoint> {
         let endpoint = request::endpoint(self.path)?;
+        let is_read = match self.method {
+            Method::Get | Method::Head => true,
+            Method::Post => endpoint.takes_forms(),
+            _ => false,
+        };
+        is_read.then_some(endpoint)
+    }
+
+    fn carried(&self) -> Carried {
         match self.method {
-            Method::Get | Method::Head => (!self.has_body).then_some(endpoint),
-            Method::Post if endpoint.takes_forms() => {
-                form::is_form(self.content_type).then_some(endpoint)
-            }
-            _ => None,
+            Method::Post if form::is_form(self.content_type) => Carried::Form,
+            Method::Post if form::is_in_parts(self.content_type) => Carried::Parts,
+            _ => Carried::Nothing,
         }
     }
 

@@ -18,9 +18,18 @@ const ENCODED_BYTES_MAX: usize = 3;
 
 /// Whether a content type is that of a form.
 pub(crate) fn is_form(content_type: &[u8]) -> bool {
+    essence(content_type).eq_ignore_ascii_case(b"application/x-www-form-urlencoded")
+}
+
+/// Whether a content type is that of a form in parts.
+pub(crate) fn is_in_parts(content_type: &[u8]) -> bool {
+    essence(content_type).eq_ignore_ascii_case(b"multipart/form-data")
+}
+
+/// A content type without its parameters.
+fn essence(content_type: &[u8]) -> &[u8] {
     let essence = content_type.split(|&byte| byte == b';').next();
-    let essence = essence.unwrap_or_default().trim_ascii();
-    essence.eq_ignore_ascii_case(b"application/x-www-form-urlencoded")
+    essence.unwrap_or_default().trim_ascii()
 }
 
 /// Whether a request has a body that is a form, readable as it comes.
@@ -214,6 +223,8 @@ mod tests {
             b"Application/X-WWW-Form-URLencoded ; charset=utf-8"
         ));
         assert!(!is_form(b"multipart/form-data; boundary=x"));
+        assert!(is_in_parts(b"Multipart/Form-Data ; boundary=x"));
+        assert!(!is_in_parts(b"multipart/mixed"));
         assert!(!is_form(b""));
     }
 }

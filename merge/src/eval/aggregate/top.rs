@@ -44,6 +44,11 @@ pub(super) async fn select<'a>(
                 heap.sort(env.dialect());
                 env.pace.spend(16 * heap.entries.len()).await;
             }
+            // In a range the servers have no order either.
+            if choice.is_instant && env.watch.minds_order() {
+                let is_tie = heap.has_rival(env, members, &input, operator == "limitk");
+                env.watch.note_order(is_tie.await);
+            }
             choice.make(env, step, &heap, members, &mut input).await;
         }
     }
@@ -187,6 +192,35 @@ impl Heap {
 
     fn less(&self, a: usize, b: usize) -> bool {
         goes_first(&self.entries[a], &self.entries[b], self.is_reversed)
+    }
+
+    /// Whether an instant sample was left out that is as good as the worst that was taken. Entries
+    /// are sorted, or (`all_are_equal`) the first ones whatever their values.
+    async fn has_rival(
+        &self,
+        env: &Env<'_>,
+        members: &[usize],
+        input: &[Series<'_>],
+        all_are_equal: bool,
+    ) -> bool {
+        let Some((worst, _)) = self.entries.last() else {
+            return false;
+        };
+        let is_as_bad =
+            |value: f64| all_are_equal || value == *worst || (value.is_nan() && worst.is_nan());
+        let taken = self.entries.iter().filter(|entry| is_as_bad(entry.0));
+        let mut left = taken.count();
+        env.pace.spend(2 * self.entries.len()).await;
+        for some in members.chunks(SERIES_AT_ONCE) {
+            let columns = some.iter().map(|member| &input[*member].column);
+            let found = columns.filter(|column| column.has(0) && is_as_bad(column.floats[0]));
+            match left.checked_sub(found.count()) {
+                Some(fewer) => left = fewer,
+                None => return true,
+            }
+            env.pace.spend(4 * some.len()).await;
+        }
+        false
     }
 
     /// Sorts the best first.

@@ -31,6 +31,23 @@ fn some_samples_ask_for_a_second_plan() {
     assert_eq!(retry("min(x)", &minus, &zero), Some(Retry::Zeros));
     assert_eq!(retry("max(x)", &zero, &zero), None);
     assert_eq!(retry("max(x)", &minus, &one), None);
+    // The second answer is the count as well: one number is its own mean.
+    let means = |first: &str, second: &str, counts: [&str; 2]| {
+        let plan = plan(&Endpoint::Query, Some("avg(x)"), &PlanOptions::default());
+        let counts = counts.map(float);
+        let reports = [
+            Vector(first),
+            Vector(&counts[0]),
+            Vector(second),
+            Vector(&counts[1]),
+        ];
+        merge_with(&plan, &two(), options.clone(), &reports, 1)
+            .0
+            .retry
+    };
+    assert_eq!(means(&minus, &minus, ["1", "1"]), Some(Retry::Zeros));
+    assert_eq!(means(&minus, &zero, ["1", "1"]), None);
+    assert_eq!(means(&minus, &one, ["1", "1"]), None);
     let (large, gone) = (float("10000000000000000"), float("-10000000000000000"));
     assert_eq!(retry("sum(x)", &large, &gone), Some(Retry::Cancelled));
     assert_eq!(retry("sum(x)", &large, &one), None);

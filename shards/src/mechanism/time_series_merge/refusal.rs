@@ -33,6 +33,17 @@ impl Refusal {
         }
     }
 
+    /// Parameters in parts, which are not read here: without them the query would be another.
+    pub(super) fn of_parts() -> Refusal {
+        Refusal {
+            status: 400,
+            kind: "bad_data",
+            message: "parameters in multipart/form-data are not read: send them as \
+                      application/x-www-form-urlencoded, or in the URL"
+                .to_owned(),
+        }
+    }
+
     /// Whoever set this limit on time gets what a server says then.
     pub(super) fn timed_out() -> Refusal {
         Refusal {

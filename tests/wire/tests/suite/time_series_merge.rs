@@ -309,6 +309,58 @@ fn with_no_member_reachable_the_answer_is_502() {
     ringway.stop();
 }
 
+/// Servers read parameters of the URL and of forms; other bodies do not matter to them.
+#[test]
+fn bodies_that_are_no_forms_do_not_change_what_is_merged() {
+    let servers = [
+        Server::saying("a", vector(&[(A, "2")])),
+        Server::saying("b", vector(&[(A, "3")])),
+    ];
+    let ringway = start(&servers, &[]);
+    let target = format!("/api/v1/query?query={}&time=1", encode("sum by (job) (x)"));
+    let mut client = ringway.client();
+    for (method, headers, sent) in [
+        ("POST", "", ""),
+        ("POST", "Content-Type: application/json\r\n", ""),
+        (
+            "POST",
+            "Content-Type: application/json\r\n",
+            "{\"query\":\"up\"}",
+        ),
+        ("POST", "", "query=up"),
+        (
+            "GET",
+            "Content-Type: application/x-www-form-urlencoded\r\n",
+            "query=up",
+        ),
+    ] {
+        client.send(format!(
+            "{method} {target} HTTP/1.1\r\nHost: a\r\n{headers}Content-Length: {}\r\n\r\n{sent}",
+            sent.len()
+        ));
+        let answer = client.answer();
+        let expected = [(json!({"job": "a"}), "5".to_owned())];
+        assert_eq!(samples(&answer), expected, "{method} {headers}{sent}");
+    }
+    let parts = "--x\r\nContent-Disposition: form-data; name=\"query\"\r\n\r\nsum(x)\r\n--x--\r\n";
+    client.send(format!(
+        "POST {target} HTTP/1.1\r\nHost: a\r\nContent-Type: multipart/form-data; boundary=x\r\n\
+         Content-Length: {}\r\n\r\n{parts}",
+        parts.len()
+    ));
+    let answer = client.answer();
+    assert_eq!(
+        (answer.status, &body(&answer)["errorType"]),
+        (400, &json!("bad_data"))
+    );
+    assert!(
+        answer.text().contains("multipart/form-data"),
+        "{}",
+        answer.text()
+    );
+    ringway.stop();
+}
+
 #[test]
 fn both_query_endpoints_work_by_post_with_a_form_body() {
     let servers = [
