@@ -10,6 +10,7 @@ pub(crate) mod binary;
 pub(crate) mod elementary;
 pub(crate) mod env;
 pub(crate) mod error;
+mod fixed;
 pub(crate) mod function;
 pub(crate) mod keys;
 pub(crate) mod native;
@@ -44,6 +45,8 @@ pub(crate) struct PartData<'a> {
     pub(crate) is_in_parts: bool,
     /// Series that groups made of others: their order is not that of one server.
     pub(crate) is_aggregated: bool,
+    /// `@` ties it to one time.
+    pub(crate) is_fixed: bool,
 }
 
 /// The merged answers of a plan's parts, by index.
@@ -60,6 +63,9 @@ pub(crate) fn evaluate<'e, 'a: 'e>(
     node: &'e Node,
 ) -> Work<'e, Value<'a>> {
     Box::pin(async move {
+        if fixed::is_once(parts, &grid, node) {
+            return fixed::once(env, parts, grid, node).await;
+        }
         match node {
             Node::Number(value) => Ok(Value::Scalar(numbers(env.bump, grid.count, *value)?)),
             Node::Text(text) => Ok(Value::Text(value::text(env.bump, text)?)),

@@ -441,6 +441,7 @@ async fn work<'a>(
             windows: source.windows,
             is_in_parts: are_rounded[source.parts.clone()].contains(&true),
             is_aggregated: source.is_aggregated,
+            is_fixed: source.is_fixed,
         });
     }
     let value = evaluate(&env, &parts, local.clock.grid, &local.tree).await?;

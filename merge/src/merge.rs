@@ -19,7 +19,7 @@ pub use contract::{
 };
 
 use crate::arena::Arena;
-use crate::document::Joining;
+use crate::document::{Document, Joining};
 use crate::error::MemberFailure;
 use crate::labels::{self, Label, LabelSet};
 use crate::limits::STEP_UNITS_MIN;
@@ -194,6 +194,12 @@ impl<'a> Merge<'a> {
             body,
             injected_labels,
         } = answer;
+        // Where a query has no selector, servers have nothing to say of exemplars.
+        let is_empty = status == 204 && self.document() == Some(Document::Exemplars);
+        let (status, body) = match is_empty && body.is_empty() {
+            true => (200, br#"{"status":"success","data":[]}"#.to_vec()),
+            false => (status, body),
+        };
         if body.len() > crate::limits::BODY_BYTES_MAX {
             return self.settle(index, SlotState::Failed(MemberFailure::Truncated));
         }

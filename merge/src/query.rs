@@ -235,7 +235,46 @@ impl Selector {
     }
 }
 
+/// Functions of the time that is evaluated at.
+const OF_EACH_STEP: [&str; 11] = [
+    "days_in_month",
+    "day_of_month",
+    "day_of_week",
+    "day_of_year",
+    "hour",
+    "minute",
+    "month",
+    "year",
+    "predict_linear",
+    "time",
+    "timestamp",
+];
+
 impl Node {
+    /// Returns whether the value is the same at all steps, as servers judge it: `@` ties all
+    /// selectors to one time. Of an aggregation the parameter does not count. `is_part_fixed` says
+    /// so of parts, by index.
+    pub(crate) fn is_fixed(&self, is_part_fixed: &impl Fn(usize) -> bool) -> bool {
+        match self {
+            Self::Number(_) | Self::Text(_) => true,
+            Self::Selector(selector) => selector.when.at.is_some(),
+            Self::Subquery(subquery) => subquery.when.at.is_some(),
+            Self::Part { index, .. } => is_part_fixed(*index),
+            Self::Aggregate(aggregate) => aggregate.input.is_fixed(is_part_fixed),
+            Self::Negate(input) => input.is_fixed(is_part_fixed),
+            Self::Binary(binary) => {
+                binary.left.is_fixed(is_part_fixed) && binary.right.is_fixed(is_part_fixed)
+            }
+            Self::Call {
+                function,
+                arguments,
+            } => {
+                let is_of_step = OF_EACH_STEP.contains(function);
+                !is_of_step && arguments.iter().all(|one| one.is_fixed(is_part_fixed))
+            }
+        }
+    }
+
     /// Returns the type of the value.
     pub fn kind(&self) -> Kind {
         match self {

@@ -103,6 +103,8 @@ pub(crate) struct Capture {
     sink: Sink,
     bytes_max: u64,
     charge: Charge,
+    /// Nothing has come: of an answer such as 204, whatever coding it names.
+    is_empty: bool,
 }
 
 /// What one step did.
@@ -155,6 +157,7 @@ impl Capture {
             sink,
             bytes_max,
             charge,
+            is_empty: true,
         })
     }
 
@@ -169,12 +172,14 @@ impl Capture {
             sink: Sink::Raw(Segments::expecting(charge.bytes)),
             bytes_max,
             charge,
+            is_empty: true,
         })
     }
 
     /// Takes the next bytes of the body, or as many as one step allows.
     pub(crate) fn push(&mut self, bytes: &[u8]) -> Result<Pushed, MemberFailure> {
         let before = self.len();
+        self.is_empty &= bytes.is_empty();
         let taken = match &mut self.sink {
             Sink::Raw(kept) => {
                 let step = bytes.len().min(COPY_STEP_BYTES);
@@ -223,6 +228,9 @@ impl Capture {
 
     /// The whole body, once its last byte was pushed.
     pub(crate) fn finish(mut self) -> Result<Vec<u8>, MemberFailure> {
+        if self.is_empty {
+            return Ok(Vec::new());
+        }
         if let Sink::Gzip(decoder) = &mut self.sink {
             // The decoder holds some output back until it is told of the end.
             decoder.try_finish().map_err(|_| MemberFailure::Encoding)?;
@@ -336,6 +344,7 @@ mod tests {
             run(b"gzip", &coded[..coded.len() - 9], 100_000, &budget),
             Err(MemberFailure::Encoding)
         );
+        assert_eq!(run(b"gzip", b"", 10, &budget), Ok(Vec::new()));
         assert_eq!(
             run(b"zstd", b"x", 10, &budget),
             Err(MemberFailure::Encoding)

@@ -329,6 +329,11 @@ fn exemplars_are_joined_by_series_and_stand_by_time() {
         join(Document::Exemplars, &[in_region("eu", one)]),
         format!("[{expected}]")
     );
+    // A query without a selector.
+    assert_eq!(
+        join(Document::Exemplars, &[body(204, ""), body(204, "")]),
+        "[]"
+    );
 }
 
 #[test]

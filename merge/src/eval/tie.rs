@@ -14,6 +14,10 @@ use std::cell::Cell;
 /// many thousand terms.
 const ROUNDING: f64 = 1.0 / (1u64 << 40) as f64;
 
+/// How much smaller than two numbers their difference may be before the bits that they have lost
+/// are more than a billionth of it: 2^-20.
+const CANCELLING: f64 = 1.0 / (1u64 << 20) as f64;
+
 /// Whether the numbers at hand come from sums that were computed in parts, or their order from
 /// groups, and what was found.
 #[derive(Debug, Default)]
@@ -74,8 +78,20 @@ impl Watch {
 /// no sample is close to nothing.
 #[inline]
 pub(crate) fn are_close(a: f64, b: f64) -> bool {
+    are_within(a, b, ROUNDING)
+}
+
+/// Whether two numbers all but cancel out when one is taken from the other: what rounding has cost
+/// them shows in the difference.
+#[inline]
+pub(crate) fn cancel_out(a: f64, b: f64) -> bool {
+    are_within(a, b, CANCELLING)
+}
+
+#[inline]
+fn are_within(a: f64, b: f64, part: f64) -> bool {
     let size = a.abs().max(b.abs());
-    size > 0.0 && size < f64::INFINITY && (a - b).abs() <= size * ROUNDING
+    size > 0.0 && size < f64::INFINITY && (a - b).abs() <= size * part
 }
 
 /// Whether a number of seconds may be of the second before, or after.
@@ -155,6 +171,8 @@ mod tests {
         for (a, b) in apart {
             assert!(!are_close(a, b) && !are_close(b, a), "{a} {b}");
         }
+        assert!(cancel_out(1e9 + 2.5, 1e9) && cancel_out(1e9, 1e9) && !cancel_out(0.0, 0.0));
+        assert!(!cancel_out(1.0, 1.000_01) && !cancel_out(1.0, -1.0));
         assert!(is_at_second(1_700_000_000.000_000_1) && !is_at_second(1_700_000_000.5));
         assert!(!is_at_second(0.0));
     }

@@ -73,6 +73,7 @@ fn with_parts<'a>(bump: &'a Bump, node: Node, data: &str, parts: &mut Parts<'a>)
                 windows: None,
                 is_in_parts: false,
                 is_aggregated: false,
+                is_fixed: selector.when.at.is_some(),
             });
             Node::Part {
                 index: parts.len() - 1,

@@ -315,7 +315,7 @@ fn ties_of_sums_in_parts_ask_for_a_second_plan() {
     let whole: Said<'_> = [&["1", "2"], &["3", "2"]];
     let far: Said<'_> = [&["0.1", "0.2"], &["0.2", "0.4"]];
     let nothing: Said<'_> = [&["0", "0"], &["0", "0"]];
-    let cases: [(&str, Said<'_>, bool); 27] = [
+    let cases: [(&str, Said<'_>, bool); 29] = [
         ("sum(a) > 0.3", halves, true),
         ("sum(a) >= bool 0.3", halves, true),
         ("0.3 < sum(a)", halves, true),
@@ -330,6 +330,8 @@ fn ties_of_sums_in_parts_ask_for_a_second_plan() {
         ("scalar(sum(a)) < bool scalar(sum(b))", halves, true),
         ("sum(a) + -1 * sum(b)", halves, true),
         ("sum(a) + sum(b)", halves, false),
+        ("sum(a) - 0.29999995", halves, true),
+        ("sum(a) - 0.29", halves, false),
         ("1 - sum(a) / sum(b)", halves, true),
         ("1 - sum(a) / sum(b)", far, false),
         ("ln(sum(a) / sum(b))", halves, true),

@@ -55,6 +55,8 @@ pub(crate) struct Source {
     pub(crate) steps: usize,
     /// Whether the groups aggregate: the order of the series is then not that of one server.
     pub(crate) is_aggregated: bool,
+    /// Whether `@` ties it to one time.
+    pub(crate) is_fixed: bool,
     /// Why no more than this is left to the servers.
     pub(crate) why: String,
 }
@@ -138,8 +140,8 @@ struct Splitter<'o> {
     undecided: bool,
     /// Below an operation that makes the last bits of a number count.
     is_rounded: bool,
-    /// Below an aggregation that chooses among equal values by the order of series: nothing may
-    /// change that.
+    /// Below an aggregation that chooses among equal values by the order of series: sorting is done
+    /// here, and in a careful plan nothing else changes the order either.
     is_ordered: bool,
 }
 
@@ -175,6 +177,12 @@ fn rounds(node: &Node, dialect: Dialect) -> bool {
 fn chooses(node: &Node) -> bool {
     let operators = ["topk", "bottomk", "limitk"];
     matches!(node, Node::Aggregate(aggregate) if operators.contains(&aggregate.operator))
+}
+
+fn sorts(node: &Node) -> bool {
+    let is_one =
+        |node: &Node| matches!(node, Node::Call { function, .. } if function.starts_with("sort"));
+    node.find(&is_one).is_some()
 }
 
 fn aggregates(node: &Node) -> bool {
@@ -235,7 +243,7 @@ impl Splitter<'_> {
             return part;
         }
         self.is_rounded |= rounds(node, self.clock.dialect);
-        self.is_ordered |= self.options.care >= Care::Aggregates && chooses(node);
+        self.is_ordered |= chooses(node);
         let made = self.taken_apart(node, grid);
         (self.is_rounded, self.is_ordered) = outer;
         made
@@ -370,7 +378,9 @@ impl Splitter<'_> {
     /// The part that asks for `node` at the steps of `grid`, if the groups may evaluate it.
     fn pushed(&mut self, node: &Node, grid: &Grid) -> Option<Node> {
         let is_leaf = matches!(node, Node::Number(_) | Node::Text(_) | Node::Part { .. });
-        if is_leaf || node.kind() == Kind::Matrix || (self.is_ordered && aggregates(node)) {
+        let is_careful = self.options.care >= Care::Aggregates;
+        let changes_order = sorts(node) || (is_careful && aggregates(node));
+        if is_leaf || node.kind() == Kind::Matrix || (self.is_ordered && changes_order) {
             return None;
         }
         let pushed = push(node, &self.reacher, self.options, self.injected)?;
@@ -511,6 +521,10 @@ impl Splitter<'_> {
             windows,
             steps,
             is_aggregated: aggregates(node),
+            is_fixed: match windows {
+                Some(windows) => windows.when.at.is_some(),
+                None => node.is_fixed(&|_| false),
+            },
             why: self.why.clone(),
         };
         let same = self.sources.iter().position(|known| {

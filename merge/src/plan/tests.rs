@@ -344,6 +344,9 @@ fn sort_has_no_effect_on_ranges() {
         assert!(!range(query).is_local(), "{query}");
         assert!(instant(query).is_local(), "{query}");
     }
+    // But for what is chosen of series that `@` ties to one time.
+    let chosen = range("limitk(1, sort_desc(up @ 0))");
+    assert_eq!(parts(&chosen)[0].1, ["up @ 0.000"]);
 }
 
 /// Contract: two variants, the keyword replaced and the rest verbatim.

@@ -325,7 +325,7 @@ fn tokens(text: &str) -> Option<Vec<Token<'_>>> {
                 run(&|b| b.is_ascii_alphanumeric() || b == b'_' || b == b':')
             }
             b'0'..=b'9' => {
-                let digits = run(&|b| b.is_ascii_alphanumeric() || b == b'.');
+                let digits = run(&|b| b.is_ascii_alphanumeric() || matches!(b, b'.' | b'_'));
                 let is_exponent = text[at..at + digits].ends_with(['e', 'E']);
                 match is_exponent && matches!(bytes.get(at + digits), Some(b'+' | b'-')) {
                     true => {
@@ -436,6 +436,9 @@ mod tests {
             "rate(up[5m],)",
             "up + .5",
             "up + 010",
+            "up + 1_000",
+            "up + 0s",
+            "up offset 0s",
             "up + 0x1F",
             "up + 5m",
             "up{a=\"\\x41\"}",

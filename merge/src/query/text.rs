@@ -72,6 +72,20 @@ enum Time {
     At,
 }
 
+/// Whether all underscores of a number are between digits, as in `1_000`.
+fn is_grouped(token: &str) -> bool {
+    let mut runs = token.split('_');
+    let is_run =
+        |run: &str| !run.is_empty() && run.bytes().all(|b| b.is_ascii_hexdigit() || b == b'.');
+    token.contains('_') && runs.all(is_run)
+}
+
+/// `0s`, `0h0m`
+fn is_zero_duration(token: &str) -> bool {
+    token.ends_with(|c: char| c.is_ascii_lowercase())
+        && token.bytes().all(|b| b == b'0' || b"ywdhms".contains(&b))
+}
+
 impl<'q> Scan<'q> {
     const EMPTY: Self = Self {
         query: "",
@@ -124,9 +138,22 @@ impl<'q> Scan<'q> {
     }
 
     fn number(&mut self) -> Result<(), &'static str> {
-        let from = self.at;
-        self.copy_while(|b| b.is_ascii_alphanumeric() || b == b'.');
-        self.judge_time(&self.query[from..self.at])
+        let rest = &self.query[self.at..];
+        let is_part = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '_');
+        let token = &rest[..rest.find(|c| !is_part(c)).unwrap_or(rest.len())];
+        self.after_regex_operator = false;
+        self.at += token.len();
+        // Numbers of later servers: the parser knows no underscores between digits, and no
+        // durations of zero.
+        let plain = match is_grouped(token) {
+            true => token.replace('_', ""),
+            false => token.to_owned(),
+        };
+        match self.brackets == 0 && is_zero_duration(&plain) {
+            true => self.out.push('0'),
+            false => self.out.push_str(&plain),
+        }
+        self.judge_time(&plain)
     }
 
     /// Refuses times and durations that the parser cannot hold: it ends its thread over them.
@@ -287,6 +314,26 @@ mod tests {
             "x[.5]",
         ] {
             assert!(prepare(query).is_ok(), "{query}");
+        }
+    }
+
+    #[test]
+    fn numbers_of_later_servers_are_written_plainly() {
+        for (query, text) in [
+            ("x offset 0s", "x offset 0"),
+            ("x offset -0h0m", "x offset -0"),
+            ("rate(x[5m] offset 0d) + 0s", "rate(x[5m] offset 0) + 0"),
+            ("x[0s]", "x[0s]"),
+            ("x[10s]", "x[10s]"),
+            ("x offset 10s", "x offset 10s"),
+            ("1_000 + x", "1000 + x"),
+            ("1_000.25_5", "1000.255"),
+            ("1__0", "1__0"),
+            ("1_", "1_"),
+            ("0x_1 + 0", "0x_1 + 0"),
+            ("x_0s + 1", "x_0s + 1"),
+        ] {
+            assert_eq!(prepare(query).unwrap().text, text, "{query}");
         }
     }
 

@@ -5,6 +5,9 @@ use super::sum::{are_small_whole, is_cancelled};
 use super::{Combined, Doubts};
 use crate::kahan::{Kahan, is_small_whole};
 
+/// Below it shares of a number may be rounded as subnormal numbers are.
+const TINY: f64 = 1e-290;
+
 /// Returns the mean of a row whose samples hold a sum and its count. A count of 0 is no mean.
 ///
 /// Where the sum is infinite the mean may still be finite (the sum overflowed), which the groups'
@@ -29,8 +32,9 @@ pub(super) fn mean<'a>(row: &[RowSample<'a>], doubts: &mut Doubts) -> Combined<'
     doubts.has_infinite_mean |= sum.is_infinite();
     doubts.has_cancelled_sum |= is_cancelled(row, sum);
     let mean = sum / count;
-    // Which zero several of them come to depends on how a server adds up.
-    doubts.has_mixed_zeros |= mean == 0.0 && mean.is_sign_negative() && count > 1.0;
+    // What next to nothing comes to, and which zero, depends on how a server adds up.
+    let is_tiny = mean.abs() < TINY && (sum != 0.0 || mean.is_sign_negative());
+    doubts.has_mixed_zeros |= is_tiny && count > 1.0;
     // Servers add up means, not numbers.
     doubts.has_rounded_sum |= !are_small_whole(row) || !is_small_whole(mean);
     Combined::Number(first.head(), mean)

@@ -156,6 +156,33 @@ fn top_of_an_instant() {
     }
 }
 
+/// What `@` ties to one time is evaluated at the first step alone, with the parameter of that step.
+#[test]
+fn what_is_fixed_is_evaluated_once() {
+    let data = "a{i=1} 1 1 1\na{i=2} 2 2 2\na{i=3} 3 3 3";
+    let cases: [(&str, &[&str]); 7] = [
+        ("topk(1 + time(), a @ 0)", &["{__name__=a, i=3} 3 3 3"]),
+        ("quantile(time() / 2, a @ 0)", &["{} 1 1 1"]),
+        ("1 + quantile(time() / 2, a @ 0 + 1)", &["{} 3 3 3"]),
+        ("quantile(time() / 2, a)", &["{} 1 2 3"]),
+        ("quantile(time() / 2, a @ 0 + time())", &["{} 1 3 5"]),
+        ("max(a @ 0) + time()", &["{} 3 4 5"]),
+        (
+            "bottomk(1 + time(), (a @ 0)) or a",
+            &[
+                "{__name__=a, i=1} 1 1 1",
+                "{__name__=a, i=2} 2 2 2",
+                "{__name__=a, i=3} 3 3 3",
+            ],
+        ),
+    ];
+    for (query, expected) in cases {
+        for dialect in [version(2, 42), version(3, 5)] {
+            assert_eq!(run(dialect, data, query).0.unwrap(), expected, "{query}");
+        }
+    }
+}
+
 #[test]
 fn parameters_that_are_none() {
     let cases = [

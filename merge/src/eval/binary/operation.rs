@@ -3,7 +3,7 @@
 //! `%` keeps the sign of the dividend, as the servers' does.
 
 use crate::eval::elementary;
-use crate::eval::tie::are_close;
+use crate::eval::tie::{are_close, cancel_out};
 use crate::eval::value::{ABSENT, is_absent};
 
 /// An operator of two numbers.
@@ -109,8 +109,8 @@ impl Operation {
     pub(super) fn has_tie(self, own: &[f64], other: &[f64]) -> bool {
         let mut pairs = own.iter().zip(other);
         match self.operator {
-            Operator::Add => pairs.any(|(own, other)| are_close(*own, -*other)),
-            Operator::Subtract => pairs.any(|(own, other)| are_close(*own, *other)),
+            Operator::Add => pairs.any(|(own, other)| cancel_out(*own, -*other)),
+            Operator::Subtract => pairs.any(|(own, other)| cancel_out(*own, *other)),
             operator if operator.is_comparison() => {
                 pairs.any(|(own, other)| are_close(*own, *other))
             }

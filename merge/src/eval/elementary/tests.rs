@@ -1,3 +1,5 @@
+//! Every bit against the golden file, and what the file does not hold.
+
 use super::*;
 
 /// What servers make of numbers: written by `tests/promql/elementary.py`.

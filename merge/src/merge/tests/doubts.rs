@@ -47,6 +47,8 @@ fn some_samples_ask_for_a_second_plan() {
     };
     assert_eq!(means(&minus, &minus, ["1", "1"]), Some(Retry::Zeros));
     assert_eq!(means(&minus, &zero, ["1", "1"]), None);
+    let least = float("5e-324");
+    assert_eq!(means(&least, &zero, ["1", "1"]), Some(Retry::Zeros));
     assert_eq!(means(&minus, &one, ["1", "1"]), None);
     let (large, gone) = (float("10000000000000000"), float("-10000000000000000"));
     assert_eq!(retry("sum(x)", &large, &gone), Some(Retry::Cancelled));
