@@ -146,10 +146,7 @@ fn what_cannot_be_read_for_merging_goes_to_the_first_member_as_it_came() {
     let ringway = start(&servers, &[]);
     let form = "application/x-www-form-urlencoded";
     for (method, target, content_type) in [
-        ("POST", "/api/v1/query", "application/json"),
-        ("POST", "/api/v1/query_range?query=x", "text/plain"),
         ("POST", "/api/v1/label/job/values", form),
-        ("GET", "/api/v1/query?query=x", form),
         ("PUT", "/api/v1/series", form),
     ] {
         let mut client = ringway.client();
