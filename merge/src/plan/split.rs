@@ -156,7 +156,8 @@ fn rounds(node: &Node, dialect: Dialect) -> bool {
             function: "histogram_quantile",
             arguments,
         } if !dialect.is_at_least(2, 49) => {
-            matches!(arguments.as_slice(), [Node::Number(rank), _] if *rank == 1.0)
+            // Of a rank that is computed nobody knows before.
+            !matches!(arguments.as_slice(), [Node::Number(rank), _] if *rank != 1.0)
         }
         Node::Call { function, .. } => {
             matches!(*function, "round" | "floor" | "ceil" | "changes" | "resets")

@@ -242,6 +242,10 @@ const CUT: &[(&str, &[Asked<'_>])] = &[
         "histogram_quantile(1, sum by (le) (rate(x[5m])))",
         &[(Dedup, &["rate(x[5m])"])],
     ),
+    (
+        "histogram_quantile(scalar(q), sum by (le) (rate(x[5m])))",
+        &[(Dedup, &["q"]), (Dedup, &["rate(x[5m])"])],
+    ),
     // Shown to a server as it was: not all of them know or allow it.
     ("limitk(2, up)", &[(Dedup, &["up"]), (Pick, &["as it was"])]),
     (
