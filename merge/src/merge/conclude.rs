@@ -17,7 +17,14 @@ use super::order::Run;
 
 /// Texts of `execution` errors that one server gives whenever a part of its series would: a label
 /// set that is there twice stays so when there are more series.
-const MONOTONE_ERRORS: [&str; 3] = ["same labelset", "duplicate series", "multiple matches"];
+const MONOTONE_ERRORS: [&str; 5] = [
+    "same labelset",
+    "duplicate series",
+    "multiple matches",
+    // Of arguments, wherever there is a series to use them for.
+    "invalid smoothing factor",
+    "invalid trend factor",
+];
 
 /// What a server says when the parameter `limit` cuts its answer off.
 pub(crate) const LIMIT_WARNING: &str = "results truncated due to limit";

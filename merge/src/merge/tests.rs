@@ -504,6 +504,10 @@ fn a_label_clash_on_one_group_is_the_answer() {
     let one = r#"{"metric":{},"value":[1,"1"]}"#;
     let (merged, text) = merge("abs(x)", &two(), &[Vector(one), Body(422, EXECUTION)]);
     assert_eq!((merged.status, text.as_str()), (422, EXECUTION));
+    let factor = EXECUTION.replace("same labelset", "invalid smoothing factor");
+    assert_ne!(factor, EXECUTION);
+    let (merged, text) = merge("abs(x)", &two(), &[Vector(""), Body(422, &factor)]);
+    assert_eq!((merged.status, text), (422, factor));
     // Other errors leave a partial answer.
     let (merged, _) = merge("x", &two(), &[Vector(one), Body(400, BAD_DATA)]);
     assert_eq!((merged.status, merged.partial), (200, true));
