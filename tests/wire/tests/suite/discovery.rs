@@ -134,7 +134,7 @@ fn discovered_members_come_beside_static_ones() {
 #[test]
 fn within_the_debounce_window_only_the_newest_snapshot_counts() {
     let [a, b, c] = all_named(["a", "b", "c"]);
-    let ringway = start(&[], ", debounce_window: 3s", "");
+    let ringway = start(&[], ", debounce_window: 6s", "");
     write(&ringway, &list(&[a.address()]));
     // Read first, applied when the window of the first snapshot ends.
     becomes(&ringway, &["a"]);
