@@ -86,8 +86,8 @@ pub(crate) fn evaluate<'e, 'a: 'e>(
                 };
                 let input = evaluate(env, parts, grid, &aggregate.input).await?;
                 let input = input.into_vector();
-                let is_ours = has_part(parts, &aggregate.input, |part| part.is_aggregated);
-                env.watch.set_order(is_ours);
+                let is_aggregated = has_part(parts, &aggregate.input, |part| part.is_aggregated);
+                env.order.set(is_aggregated);
                 if matches!(aggregate.operator, "stddev" | "stdvar") {
                     env.watch.set(is_in_parts(parts, &aggregate.input));
                     tie::note_among(env, &input).await;

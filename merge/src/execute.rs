@@ -417,6 +417,7 @@ async fn work<'a>(
         clock: local.clock,
         notes: std::cell::RefCell::default(),
         watch: Default::default(),
+        order: Default::default(),
     };
     let mut read = Vec::with_capacity(answers.len());
     for (index, body) in answers.into_iter().enumerate() {
@@ -449,7 +450,7 @@ async fn work<'a>(
     let notes = env.notes.take();
     Ok(Said {
         has_tie: env.watch.is_found(),
-        has_order_tie: env.watch.is_order_found(),
+        has_order_tie: env.order.is_found(),
         body,
         warnings: placed(&local.text, &notes.warnings),
         infos: placed(&local.text, &notes.infos),

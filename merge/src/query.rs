@@ -131,6 +131,13 @@ pub struct Aggregate {
     pub input: Box<Node>,
 }
 
+impl Aggregate {
+    /// Returns whether the result is some of the series as they were.
+    pub fn keeps_series(&self) -> bool {
+        matches!(self.operator, "topk" | "bottomk" | "limitk" | "limit_ratio")
+    }
+}
+
 /// A list of labels to keep or drop.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Grouping {

@@ -40,7 +40,8 @@ pub(crate) struct Doubts {
     pub(crate) has_rounded_sum: bool,
     /// Groups' sums have cancelled out, and what each has lost may show.
     pub(crate) has_cancelled_sum: bool,
-    /// The smallest or largest values were zeros of both signs, or a mean is a negative zero.
+    /// The smallest or largest values were zeros of both signs, or a mean is a negative zero or next
+    /// to nothing.
     pub(crate) has_mixed_zeros: bool,
     /// A numeric strategy met a native histogram.
     pub(crate) has_histogram: bool,

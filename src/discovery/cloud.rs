@@ -183,9 +183,12 @@ pub fn not_understood(what: &str, error: &serde_json::Error) -> Failure {
 
 /// The failure of too many pages.
 pub fn too_many_pages(what: &str, most: usize) -> Failure {
-    Failure::new(format!(
-        "{what}: more than {most} pages; narrow the query or the discoverer"
-    ))
+    Failure::new(format!("{what}: {}", more_pages_than(most)))
+}
+
+/// Why a list is given up.
+pub fn more_pages_than(most: usize) -> String {
+    format!("more than {most} pages; narrow the query or the discoverer")
 }
 
 /// `code: message` of `{"error": {"code", "message", "status"}}`; a code of words, else the status.

@@ -18,6 +18,8 @@ pub(crate) struct Env<'a> {
     pub(crate) clock: Clock,
     pub(crate) notes: RefCell<Notes>,
     pub(crate) watch: Watch,
+    /// For equal values that compete where groups have put series in an order of their own.
+    pub(crate) order: Watch,
 }
 
 /// Annotations of the answer, each text once.

@@ -8,21 +8,15 @@ use super::error::Outcome;
 use super::value::{Column, Value, numbers};
 use super::{Parts, evaluate};
 use crate::plan::Grid;
-use crate::query::{Aggregate, Node};
+use crate::query::Node;
 
 /// Whether `node` is evaluated once on `grid`, and that may show.
 pub(super) fn is_once(parts: &Parts<'_>, grid: &Grid, node: &Node) -> bool {
-    let chooses = |node: &Node| {
-        matches!(
-            node,
-            Node::Aggregate(Aggregate {
-                operator: "topk" | "bottomk" | "limitk" | "limit_ratio" | "quantile",
-                ..
-            })
-        )
-    };
+    // Other operations make the same of the same at each step.
+    let has_parameter =
+        |node: &Node| matches!(node, Node::Aggregate(aggregate) if aggregate.parameter.is_some());
     let is_fixed = |index: usize| parts.get(index).is_some_and(|part| part.is_fixed);
-    grid.count > 1 && node.find(&chooses).is_some() && node.is_fixed(&is_fixed)
+    grid.count > 1 && node.find(&has_parameter).is_some() && node.is_fixed(&is_fixed)
 }
 
 /// Evaluates at the first step and repeats the outcome at all others.

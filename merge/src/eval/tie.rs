@@ -18,18 +18,15 @@ const ROUNDING: f64 = 1.0 / (1u64 << 40) as f64;
 /// are more than a billionth of it: 2^-20.
 const CANCELLING: f64 = 1.0 / (1u64 << 20) as f64;
 
-/// Whether the numbers at hand come from sums that were computed in parts, or their order from
-/// groups, and what was found.
+/// Looks for ties where what is at hand makes it worth while, and remembers whether there was one.
 #[derive(Debug, Default)]
 pub(crate) struct Watch {
     is_on: Cell<bool>,
     is_found: Cell<bool>,
-    minds_order: Cell<bool>,
-    is_order_found: Cell<bool>,
 }
 
 impl Watch {
-    /// Says of the operation that comes next whether its operands come from sums in parts.
+    /// Says of the operation that comes next whether its operands are of the kind that is watched.
     pub(crate) fn set(&self, is_on: bool) {
         self.is_on.set(is_on);
     }
@@ -39,33 +36,11 @@ impl Watch {
         self.is_on.get() && !self.is_found.get()
     }
 
-    /// Notes a tie if the operands come from sums in parts.
+    /// Notes a tie if the operands are of that kind.
     pub(crate) fn note(&self, is_tie: bool) {
         if is_tie && self.is_on.get() {
             self.is_found.set(true);
         }
-    }
-
-    /// Says of the aggregation that comes next whether the order of its series is our own.
-    pub(crate) fn set_order(&self, is_ours: bool) {
-        self.minds_order.set(is_ours);
-    }
-
-    /// Whether it is worth looking at equal values.
-    pub(crate) fn minds_order(&self) -> bool {
-        self.minds_order.get() && !self.is_order_found.get()
-    }
-
-    /// Notes that equal values compete.
-    pub(crate) fn note_order(&self, is_tie: bool) {
-        if is_tie && self.minds_order.get() {
-            self.is_order_found.set(true);
-        }
-    }
-
-    /// Whether the order decided.
-    pub(crate) fn is_order_found(&self) -> bool {
-        self.is_order_found.get()
     }
 
     /// Whether there was a tie.

@@ -45,6 +45,7 @@ pub(super) fn run(dialect: Dialect, data: &str, query: &str) -> (Trial, Notes) {
         },
         notes: std::cell::RefCell::default(),
         watch: Default::default(),
+        order: Default::default(),
     };
     let mut parts = Parts::new();
     let tree = with_parts(&bump, parse(query).expect("it is valid"), data, &mut parts);

@@ -63,10 +63,7 @@ fn per_series(node: &Node, traits: Traits) -> Option<Pushed> {
     };
     // Aggregations and reduced matches leave no series that a label could belong to.
     let reduces = |node: &Node| match node {
-        Node::Aggregate(aggregate) => !matches!(
-            aggregate.operator,
-            "topk" | "bottomk" | "limitk" | "limit_ratio"
-        ),
+        Node::Aggregate(aggregate) => !aggregate.keeps_series(),
         Node::Binary(binary) => {
             binary.kind != OperatorKind::Set && matches!(binary.matching, Grouping::Include(_))
         }

@@ -115,10 +115,7 @@ impl Reacher<'_> {
             return Reach::Constant;
         }
         let parameter = aggregate.parameter.as_deref();
-        let keeps = matches!(
-            aggregate.operator,
-            "topk" | "bottomk" | "limitk" | "limit_ratio"
-        );
+        let keeps = aggregate.keeps_series();
         match self.unordered().reach(&aggregate.input) {
             Reach::PerSeries(traits)
                 if self.is_parted(&aggregate.grouping, false)

@@ -174,10 +174,11 @@ fn rounds(node: &Node, dialect: Dialect) -> bool {
     }
 }
 
-/// Whether it chooses some of its series.
+/// Whether it chooses some of its series by their order. `limit_ratio` goes by their labels.
 fn chooses(node: &Node) -> bool {
-    let operators = ["topk", "bottomk", "limitk"];
-    matches!(node, Node::Aggregate(aggregate) if operators.contains(&aggregate.operator))
+    let chooses =
+        |aggregate: &Aggregate| aggregate.keeps_series() && aggregate.operator != "limit_ratio";
+    matches!(node, Node::Aggregate(aggregate) if chooses(aggregate))
 }
 
 fn sorts(node: &Node) -> bool {
@@ -215,27 +216,14 @@ impl Splitter<'_> {
     /// adds do not appear.
     fn root(&mut self, tree: &Node) -> Node {
         let grid = self.clock.grid;
-        let made = self.node(tree, &grid);
-        let keeps = ["topk", "bottomk", "limitk", "limit_ratio"];
-        match made {
-            Node::Aggregate(Aggregate {
-                operator,
-                grouping: Grouping::Exclude(mut gone),
-                parameter,
-                input,
-            }) => {
-                if !keeps.contains(&operator) {
-                    gone.extend(self.injected.names().into_iter().map(str::to_owned));
-                }
-                Node::Aggregate(Aggregate {
-                    operator,
-                    grouping: Grouping::Exclude(gone),
-                    parameter,
-                    input,
-                })
-            }
-            made => made,
+        let mut made = self.node(tree, &grid);
+        if let Node::Aggregate(aggregate) = &mut made
+            && !aggregate.keeps_series()
+            && let Grouping::Exclude(gone) = &mut aggregate.grouping
+        {
+            gone.extend(self.injected.names().into_iter().map(str::to_owned));
         }
+        made
     }
 
     fn node(&mut self, node: &Node, grid: &Grid) -> Node {

@@ -29,6 +29,7 @@ use tokio::time::Instant;
 use tower_service::Service;
 
 use crate::discovery::Failure;
+use crate::discovery::cloud::more_pages_than;
 use crate::discovery::http::{ERROR_BODY_BYTES_MAX, shown};
 use crate::discovery::settings::Kubernetes;
 
@@ -404,9 +405,7 @@ impl Guard {
         }
         match self.pages.fetch_add(1, Ordering::Relaxed) < PAGES_MAX {
             true => Ok(()),
-            false => Err(Refused::new(format!(
-                "more than {PAGES_MAX} pages; narrow the query or the discoverer"
-            ))),
+            false => Err(Refused::new(more_pages_than(PAGES_MAX))),
         }
     }
 

@@ -45,9 +45,9 @@ pub(super) async fn select<'a>(
                 env.pace.spend(16 * heap.entries.len()).await;
             }
             // In a range the servers have no order either.
-            if choice.is_instant && env.watch.minds_order() {
+            if choice.is_instant && env.order.is_on() {
                 let is_tie = heap.has_rival(env, members, &input, operator == "limitk");
-                env.watch.note_order(is_tie.await);
+                env.order.note(is_tie.await);
             }
             choice.make(env, step, &heap, members, &mut input).await;
         }

@@ -2,7 +2,7 @@
 
 use std::f64::consts::LOG2_E;
 
-use super::logarithm::ln;
+use super::logarithm::{LN_2_HIGH, LN_2_LOW, ln};
 use super::{polynomial, scaled, split};
 
 /// Beyond it `exp` is infinite.
@@ -12,8 +12,8 @@ const EXP_MAX: f64 = 709.782_712_893_384;
 /// four times, less 1 each time. Every multiplication and addition of the series is fused.
 pub(super) fn exp(x: f64) -> f64 {
     // The logarithm of 2 as the sum of two numbers; the first has zeros at its end.
-    const LN_2_HIGH: f64 = 0.693_147_180_559_662_956_511_601_805_686_950_683_593_75;
-    const LN_2_LOW: f64 = 0.282_352_905_630_315_771_225_884_481_750_134_360_255_254_120_68e-12;
+    const UPPER: f64 = 0.693_147_180_559_662_956_511_601_805_686_950_683_593_75;
+    const LOWER: f64 = 0.282_352_905_630_315_771_225_884_481_750_134_360_255_254_120_68e-12;
     // One over the factorials from 8 to 1.
     const SERIES: [f64; 8] = [
         1.0 / 40_320.0,
@@ -36,8 +36,8 @@ pub(super) fn exp(x: f64) -> f64 {
         return 0.0;
     }
     let power = (x * LOG2_E).round_ties_even();
-    let left = (-power).mul_add(LN_2_HIGH, x);
-    let part = (-power).mul_add(LN_2_LOW, left) * 0.0625;
+    let left = (-power).mul_add(UPPER, x);
+    let part = (-power).mul_add(LOWER, left) * 0.0625;
     let mut sum = SERIES[0];
     for coefficient in &SERIES[1..] {
         sum = sum.mul_add(part, *coefficient);
@@ -65,8 +65,6 @@ fn power_of_two(power: i32) -> f64 {
 
 /// `2^x`, as in fdlibm.
 pub(crate) fn exp2(x: f64) -> f64 {
-    const LN_2_HIGH: f64 = 0.693_147_180_369_123_8;
-    const LN_2_LOW: f64 = 1.908_214_929_270_587_7e-10;
     const REMEZ: [f64; 5] = [
         4.138_136_797_057_238_5e-8,
         -1.653_390_220_546_525_2e-6,

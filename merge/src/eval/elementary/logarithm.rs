@@ -4,8 +4,19 @@ use std::f64::consts::{FRAC_1_SQRT_2, LOG2_E, LOG10_E};
 
 use super::{exponent, half, polynomial, split};
 
-const LN_2_HIGH: f64 = 0.693_147_180_369_123_8;
-const LN_2_LOW: f64 = 1.908_214_929_270_587_7e-10;
+/// The logarithm of 2 as the sum of two numbers; the first has zeros at its end.
+pub(super) const LN_2_HIGH: f64 = 0.693_147_180_369_123_8;
+pub(super) const LN_2_LOW: f64 = 1.908_214_929_270_587_7e-10;
+/// Of the polynomial in the square of f / (2 + f), the highest power first.
+const REMEZ: [f64; 7] = [
+    0.147_981_986_051_165_86,
+    0.153_138_376_992_093_73,
+    0.181_835_721_616_180_5,
+    0.222_221_984_321_497_84,
+    0.285_714_287_436_623_9,
+    0.399_999_999_994_094_2,
+    0.666_666_666_666_673_5,
+];
 
 /// Natural logarithm. The exponent of a subnormal number is read as it stands, as the servers do
 /// on x86-64.
@@ -19,18 +30,6 @@ pub(super) fn ln(x: f64) -> f64 {
 
 /// The natural logarithm of `fraction * 2^exponent`; the fraction is from a half to 1.
 fn logarithm(mut fraction: f64, mut exponent: i32) -> f64 {
-    // Of the polynomial in the square of f / (2 + f).
-    const EVEN: [f64; 3] = [
-        0.399_999_999_994_094_2,
-        0.222_221_984_321_497_84,
-        0.153_138_376_992_093_73,
-    ];
-    const ODD: [f64; 4] = [
-        0.666_666_666_666_673_5,
-        0.285_714_287_436_623_9,
-        0.181_835_721_616_180_5,
-        0.147_981_986_051_165_86,
-    ];
     if fraction < FRAC_1_SQRT_2 {
         fraction *= 2.0;
         exponent -= 1;
@@ -38,8 +37,10 @@ fn logarithm(mut fraction: f64, mut exponent: i32) -> f64 {
     let (f, power) = (fraction - 1.0, f64::from(exponent));
     let s = f / (2.0 + f);
     let (s2, s4) = (s * s, s * s * (s * s));
-    let odd = s2 * (ODD[0] + s4 * (ODD[1] + s4 * (ODD[2] + s4 * ODD[3])));
-    let even = s4 * (EVEN[0] + s4 * (EVEN[1] + s4 * EVEN[2]));
+    // Every other power by itself.
+    let [seventh, sixth, fifth, fourth, third, second, first] = REMEZ;
+    let odd = s2 * polynomial(s4, &[seventh, fifth, third, first]);
+    let even = s4 * polynomial(s4, &[sixth, fourth, second]);
     let square = 0.5 * f * f;
     power * LN_2_HIGH - ((square - (s * (square + (odd + even)) + power * LN_2_LOW)) - f)
 }
@@ -62,15 +63,6 @@ pub(super) fn log10(x: f64) -> f64 {
 
 /// The natural logarithm of 1 plus `x`.
 pub(super) fn ln_1p(x: f64) -> f64 {
-    const REMEZ: [f64; 7] = [
-        0.147_981_986_051_165_86,
-        0.153_138_376_992_093_73,
-        0.181_835_721_616_180_5,
-        0.222_221_984_321_497_84,
-        0.285_714_287_436_623_9,
-        0.399_999_999_994_094_2,
-        0.666_666_666_666_673_5,
-    ];
     if x.is_nan() || x <= -1.0 || x == f64::INFINITY {
         return x.ln_1p();
     }

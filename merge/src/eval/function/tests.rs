@@ -43,6 +43,7 @@ pub(super) fn with_env<T>(
         clock,
         notes: RefCell::default(),
         watch: Default::default(),
+        order: Default::default(),
     };
     work(&env, grid)
 }

@@ -53,6 +53,7 @@ fn env<'a>(bump: &'a Bump, pace: &'a Pace, call: &Call<'_>) -> Env<'a> {
         },
         notes: std::cell::RefCell::default(),
         watch: Default::default(),
+        order: Default::default(),
     }
 }
 
